@@ -1,0 +1,90 @@
+#include "ir/base/arena.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK_BYTES = 64 * 1024, ALIGNMENT = 16 };
+
+struct ptc_arena_chunk_s {
+  ptc_arena_chunk_t *next;
+  size_t capacity, used;
+  _Alignas(16) unsigned char data[];
+};
+
+_Noreturn void ptc_oom(size_t num_bytes) {
+  fprintf(stderr, "ptc: out of host memory (asked for %zu bytes)\n", num_bytes);
+  exit(3);
+}
+
+void *ptc_xmalloc(size_t num_bytes) {
+  void *block = malloc(num_bytes ? num_bytes : 1);
+  if (!block) ptc_oom(num_bytes);
+  return block;
+}
+
+void *ptc_xrealloc(void *block, size_t num_bytes) {
+  void *result = realloc(block, num_bytes ? num_bytes : 1);
+  if (!result) ptc_oom(num_bytes);
+  return result;
+}
+
+void ptc_arena_init(ptc_arena_t *arena) { *arena = (ptc_arena_t){0}; }
+
+void ptc_arena_deinit(ptc_arena_t *arena) {
+  for (ptc_arena_chunk_t *chunk = arena->chunks, *next; chunk; chunk = next) {
+    next = chunk->next;
+    free(chunk);
+  }
+  *arena = (ptc_arena_t){0};
+}
+
+void *ptc_arena_alloc(ptc_arena_t *arena, size_t num_bytes) {
+  if (num_bytes > SIZE_MAX - CHUNK_BYTES - sizeof(ptc_arena_chunk_t)) ptc_oom(num_bytes);
+  size_t size = (num_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  ptc_arena_chunk_t *chunk = arena->chunks;
+  if (!chunk || chunk->capacity - chunk->used < size) {
+    size_t capacity = size > CHUNK_BYTES ? size : CHUNK_BYTES;
+    chunk = ptc_xmalloc(sizeof(*chunk) + capacity);
+    *chunk = (ptc_arena_chunk_t){.next = arena->chunks, .capacity = capacity};
+    arena->chunks = chunk;
+  }
+  void *result = chunk->data + chunk->used;
+  chunk->used += size;
+  arena->used_bytes += size;
+  return memset(result, 0, size);
+}
+
+void *ptc_arena_calloc(ptc_arena_t *arena, size_t count, size_t elem_bytes) {
+  if (elem_bytes && count > SIZE_MAX / elem_bytes) ptc_oom(SIZE_MAX);
+  return ptc_arena_alloc(arena, count * elem_bytes);
+}
+
+char *ptc_arena_strndup(ptc_arena_t *arena, const char *text, size_t len) {
+  char *copy = ptc_arena_alloc(arena, len + 1);
+  if (len) memcpy(copy, text, len);
+  return copy;
+}
+
+char *ptc_arena_strdup(ptc_arena_t *arena, const char *text) {
+  return ptc_arena_strndup(arena, text, strlen(text));
+}
+
+char *ptc_arena_vprintf(ptc_arena_t *arena, const char *format, va_list args) {
+  va_list again;
+  va_copy(again, args);
+  int len = vsnprintf(NULL, 0, format, args);
+  char *text = ptc_arena_alloc(arena, (size_t)(len < 0 ? 0 : len) + 1);
+  if (len > 0) vsnprintf(text, (size_t)len + 1, format, again);
+  va_end(again);
+  return text;
+}
+
+char *ptc_arena_printf(ptc_arena_t *arena, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  char *text = ptc_arena_vprintf(arena, format, args);
+  va_end(args);
+  return text;
+}
