@@ -22,6 +22,11 @@ ptc_builder_t ptc_builder_before(ptc_module_t *module, ptc_op_t *op);
 // The general form: creates the op, takes |attrs| over, infers the types, inserts it. NULL on error.
 ptc_op_t *ptc_build_op(ptc_builder_t *b, ptc_opcode_t opcode, ptc_value_t *const *operands,
                        int32_t num_operands, int32_t num_results, ptc_attrs_t attrs);
+// The same with the type of the first result given (NULL: inferred), for the ops that take a part of
+// it from there: constant, iota, random; the dtype of einsum and reduce_sum.
+ptc_op_t *ptc_build_op_as(ptc_builder_t *b, ptc_opcode_t opcode, ptc_value_t *const *operands,
+                          int32_t num_operands, int32_t num_results, ptc_attrs_t attrs,
+                          const ptc_type_t *given);
 
 ptc_value_t *ptc_build_constant(ptc_builder_t *b, ptc_dtype_t dtype, double value);  // scalar
 ptc_value_t *ptc_build_iota(ptc_builder_t *b, const ptc_dim_t *dim);                 // i32[dim]

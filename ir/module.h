@@ -70,6 +70,7 @@ struct ptc_op_s {
   ptc_block_t *body;    // PTC_OP_REPEAT only
   ptc_block_t *parent;
   ptc_op_t *prev, *next;
+  int32_t cap_operands;  // room in |operands|
   // A clone made by recompute: cse must not merge it with its original.
   bool remat;
   // REPEAT: operands are num_carry initial values, then num_each bundles.
@@ -83,7 +84,7 @@ struct ptc_op_s {
 
 struct ptc_block_s {
   ptc_value_t **args;
-  int32_t num_args;
+  int32_t num_args, cap_args;
   ptc_op_t *first, *last;  // last is the terminator once the block is complete
   ptc_op_t *parent_op;     // the repeat, or NULL for a function's body
   ptc_func_t *func;
@@ -135,7 +136,7 @@ struct ptc_func_s {
   ptc_loc_t loc;
   const ptc_global_t **arg_globals;  // one per argument of the body
   ptc_result_t *results;             // one per operand of the return
-  int32_t num_results;
+  int32_t num_results, cap_results;
   ptc_func_t *next;
 };
 
