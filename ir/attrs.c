@@ -50,13 +50,18 @@ static const void *copy_array(ptc_arena_t *arena, const void *data, int32_t coun
   return memcpy(ptc_arena_calloc(arena, (size_t)count, size), data, (size_t)count * size);
 }
 
+static const char *const *copy_names(ptc_module_t *module, const char *const *names,
+                                     int32_t count) {
+  const char **copy = PTC_ARENA_ARRAY(&module->arena, const char *, count);
+  for (int32_t i = 0; i < count; i++) copy[i] = ptc_module_intern(module, names[i]);
+  return copy;
+}
+
 void ptc_attrs_set(ptc_module_t *module, ptc_attrs_t *attrs, ptc_attr_t attr) {
   ptc_arena_t *arena = &module->arena;
   attr.name = ptc_module_intern(module, attr.name);
   switch (attr.kind) {
-    case PTC_ATTR_DIMS:
-      attr.u.dims = copy_array(arena, attr.u.dims, attr.count, sizeof(*attr.u.dims));
-      break;
+    case PTC_ATTR_DIMS: attr.u.dims = copy_names(module, attr.u.dims, attr.count); break;
     case PTC_ATTR_INTS:
       attr.u.ints = copy_array(arena, attr.u.ints, attr.count, sizeof(*attr.u.ints));
       break;
@@ -88,8 +93,7 @@ void ptc_attrs_set_int(ptc_module_t *module, ptc_attrs_t *attrs, const char *nam
   ptc_attrs_set(module, attrs, (ptc_attr_t){.name = name, .kind = PTC_ATTR_INT, .u.i = value});
 }
 
-void ptc_attrs_set_float(ptc_module_t *module, ptc_attrs_t *attrs, const char *name,
-                         double value) {
+void ptc_attrs_set_float(ptc_module_t *module, ptc_attrs_t *attrs, const char *name, double value) {
   ptc_attrs_set(module, attrs, (ptc_attr_t){.name = name, .kind = PTC_ATTR_FLOAT, .u.f = value});
 }
 
@@ -109,14 +113,15 @@ void ptc_attrs_set_dim(ptc_module_t *module, ptc_attrs_t *attrs, const char *nam
 
 void ptc_attrs_set_dims(ptc_module_t *module, ptc_attrs_t *attrs, const char *name,
                         const char *const *dims, int32_t count) {
-  ptc_attrs_set(module, attrs, (ptc_attr_t){.name = name, .kind = PTC_ATTR_DIMS, .count = count,
-                                            .u.dims = dims});
+  ptc_attrs_set(module, attrs,
+                (ptc_attr_t){.name = name, .kind = PTC_ATTR_DIMS, .count = count, .u.dims = dims});
 }
 
 void ptc_attrs_set_ints(ptc_module_t *module, ptc_attrs_t *attrs, const char *name,
                         const int64_t *values, int32_t count) {
-  ptc_attrs_set(module, attrs, (ptc_attr_t){.name = name, .kind = PTC_ATTR_INTS, .count = count,
-                                            .u.ints = values});
+  ptc_attrs_set(
+      module, attrs,
+      (ptc_attr_t){.name = name, .kind = PTC_ATTR_INTS, .count = count, .u.ints = values});
 }
 
 void ptc_attrs_remove(ptc_attrs_t *attrs, const char *name) {

@@ -1,6 +1,5 @@
 #include "ir/builder.h"
 
-
 ptc_builder_t ptc_builder_at_end(ptc_module_t *module, ptc_block_t *block) {
   return (ptc_builder_t){.module = module, .block = block};
 }
@@ -232,8 +231,7 @@ void ptc_build_repeat_end(ptc_module_t *module, ptc_op_t *repeat, ptc_value_t *c
   for (int32_t i = 0; i < num_yields; i++) ptc_op_add_result(module, repeat, NULL);
   if (complete && ptc_op_info(PTC_OP_REPEAT)->shape(module, repeat, types) != PTC_OK)
     complete = false;
-  for (int32_t i = 0; i < num_yields; i++)
-    repeat->results[i]->type = complete ? types[i] : NULL;
+  for (int32_t i = 0; i < num_yields; i++) repeat->results[i]->type = complete ? types[i] : NULL;
 }
 
 void ptc_build_return(ptc_builder_t *b, ptc_func_t *func, ptc_value_t *const *values,

@@ -71,8 +71,8 @@ ptc_global_t *ptc_module_add_global(ptc_module_t *module, ptc_global_kind_t kind
   for (int i = 0; i < PTC_MAX_COUNTS; i++) global->turn_step[i] = 1;
   if (module->num_globals == module->cap_globals) {
     module->cap_globals = module->cap_globals ? 2 * module->cap_globals : 16;
-    module->globals = grow_array(module, module->globals, module->num_globals,
-                                 module->cap_globals, sizeof(*module->globals));
+    module->globals = grow_array(module, module->globals, module->num_globals, module->cap_globals,
+                                 sizeof(*module->globals));
   }
   global->index = module->num_globals;
   module->globals[module->num_globals++] = global;
@@ -88,8 +88,7 @@ const char *ptc_global_kind_name(ptc_global_kind_t kind) {
   return names[kind];
 }
 
-void ptc_global_instance_path(const ptc_global_t *global, const int64_t *instance,
-                              ptc_str_t *out) {
+void ptc_global_instance_path(const ptc_global_t *global, const int64_t *instance, ptc_str_t *out) {
   int32_t star = 0;
   for (const char *c = global->path; *c; c++) {
     if (*c != '*' || star >= global->type->num_counts || star >= PTC_MAX_COUNTS) {
@@ -182,8 +181,8 @@ ptc_value_t *ptc_block_add_arg(ptc_block_t *block, const ptc_type_t *type, const
   ptc_module_t *module = func->module;
   if (block->num_args == block->cap_args) {
     block->cap_args = block->cap_args ? 2 * block->cap_args : 4;
-    block->args = grow_array(module, block->args, block->num_args, block->cap_args,
-                             sizeof(*block->args));
+    block->args =
+        grow_array(module, block->args, block->num_args, block->cap_args, sizeof(*block->args));
     // The function's list of globals has room for as many as its body has arguments.
     if (block == func->body)
       func->arg_globals = grow_array(module, func->arg_globals, block->num_args, block->cap_args,
@@ -243,8 +242,8 @@ void ptc_op_remove(ptc_op_t *op) {
 void ptc_op_add_operand(ptc_module_t *module, ptc_op_t *op, int32_t at, ptc_value_t *value) {
   if (op->num_operands >= op->cap_operands) {
     op->cap_operands = op->num_operands ? 2 * op->num_operands : 4;
-    op->operands = grow_array(module, op->operands, op->num_operands, op->cap_operands,
-                              sizeof(*op->operands));
+    op->operands =
+        grow_array(module, op->operands, op->num_operands, op->cap_operands, sizeof(*op->operands));
   }
   memmove(&op->operands[at + 1], &op->operands[at],
           (size_t)(op->num_operands - at) * sizeof(*op->operands));
@@ -261,8 +260,8 @@ void ptc_op_erase_operand(ptc_op_t *op, int32_t at) {
 ptc_value_t *ptc_op_add_result(ptc_module_t *module, ptc_op_t *op, const ptc_type_t *type) {
   ptc_value_t *value = new_value(module, type, op->num_results);
   value->def = op;
-  op->results = grow_array(module, op->results, op->num_results, op->num_results + 1,
-                           sizeof(*op->results));
+  op->results =
+      grow_array(module, op->results, op->num_results, op->num_results + 1, sizeof(*op->results));
   return op->results[op->num_results++] = value;
 }
 
@@ -321,8 +320,8 @@ static ptc_block_t *clone_body(ptc_module_t *module, const ptc_block_t *body, pt
 }
 
 ptc_op_t *ptc_op_clone(ptc_module_t *module, const ptc_op_t *op, ptc_map_t *map) {
-  ptc_op_t *copy = ptc_op_new(module, op->opcode, op->loc, op->operands, op->num_operands,
-                              op->num_results);
+  ptc_op_t *copy =
+      ptc_op_new(module, op->opcode, op->loc, op->operands, op->num_operands, op->num_results);
   for (int32_t i = 0; i < op->num_operands; i++)
     copy->operands[i] = map_value(map, op->operands[i]);
   copy->attrs = ptc_attrs_clone(module, &op->attrs);

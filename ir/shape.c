@@ -122,8 +122,8 @@ bool ptc_shape_mesh_axis(const ptc_module_t *module, const char *axis, int64_t *
 // --- checks of every op
 
 static bool kind_fits(const ptc_attr_t *attr, ptc_attr_kind_t kind) {
-  bool list = attr->kind == PTC_ATTR_DIMS || attr->kind == PTC_ATTR_INTS ||
-              attr->kind == PTC_ATTR_FLOATS;
+  bool list =
+      attr->kind == PTC_ATTR_DIMS || attr->kind == PTC_ATTR_INTS || attr->kind == PTC_ATTR_FLOATS;
   bool list_wanted = kind == PTC_ATTR_DIMS || kind == PTC_ATTR_INTS || kind == PTC_ATTR_FLOATS;
   if (list && list_wanted && attr->count == 0) return true;
   return attr->kind == kind || (attr->kind == PTC_ATTR_INT && kind == PTC_ATTR_FLOAT);
@@ -181,9 +181,8 @@ static bool partial_equal(const ptc_type_t *a, const ptc_type_t *b) {
 static ptc_status_t check_same_dim(ptc_module_t *module, const ptc_op_t *op, const ptc_dim_t *a,
                                    const ptc_dim_t *b) {
   if (a->extent != b->extent)
-    return ptc_shape_error(module, op, "dims-c1",
-                           "dim \"%s\" has extents %" PRId64 " and %" PRId64, a->name, a->extent,
-                           b->extent);
+    return ptc_shape_error(module, op, "dims-c1", "dim \"%s\" has extents %" PRId64 " and %" PRId64,
+                           a->name, a->extent, b->extent);
   if (a->dist != b->dist || !axes_equal(a->axes, a->num_axes, b->axes, b->num_axes))
     return ptc_shape_error(module, op, "dims-c2", "dim \"%s\" is sharded in two ways", a->name);
   return PTC_OK;
@@ -356,8 +355,7 @@ static ptc_status_t finish(ptc_module_t *module, const ptc_op_t *op, ptc_dtype_t
                            const ptc_dim_list_t *dims, axis_list_t partial, ptc_reduce_kind_t kind,
                            const ptc_type_t **out_type) {
   if (dims->overlong)
-    return ptc_shape_error(module, op, "size-c1", "the result has more than %d dims",
-                           PTC_MAX_DIMS);
+    return ptc_shape_error(module, op, "size-c1", "the result has more than %d dims", PTC_MAX_DIMS);
   ptc_type_t *type = ptc_type_new(&module->arena, dtype, dims->items, dims->count);
   type->partial = partial.items;
   type->num_partial = partial.count;

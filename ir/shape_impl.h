@@ -6,7 +6,7 @@
 #include "ir/op.h"
 
 #define PTC_OP(id, mnemonic, min_in, max_in, num_out, traits, linear, rule, attrs, shape, ...) \
-  ptc_status_t ptc_shape_##shape(ptc_module_t *module, const ptc_op_t *op,                    \
+  ptc_status_t ptc_shape_##shape(ptc_module_t *module, const ptc_op_t *op,                     \
                                  const ptc_type_t **out_types);
 #include "ir/ops.def"
 #undef PTC_OP
@@ -67,8 +67,8 @@ ptc_status_t ptc_shape_fail(ptc_module_t *module, const ptc_op_t *op, int number
                             const char *format, ...) __attribute__((format(printf, 4, 5)));
 ptc_status_t ptc_shape_error(ptc_module_t *module, const ptc_op_t *op, const char *label,
                              const char *format, ...) __attribute__((format(printf, 4, 5)));
-#define PTC_SHAPE_CHECK(condition, module, op, number, ...) \
-  do {                                                      \
+#define PTC_SHAPE_CHECK(condition, module, op, number, ...)                         \
+  do {                                                                              \
     if (!(condition)) return ptc_shape_fail((module), (op), (number), __VA_ARGS__); \
   } while (0)
 

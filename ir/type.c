@@ -176,7 +176,8 @@ int64_t ptc_axis_ref_size(const ptc_mesh_t *mesh, ptc_axis_ref_t ref) {
 
 int64_t ptc_dim_num_shards(const ptc_mesh_t *mesh, const ptc_dim_t *dim) {
   int64_t shards = 1;
-  for (int32_t i = 0; i < dim->num_axes; i++) shards *= ptc_axis_ref_size(mesh, dim->axes[i]);
+  for (int32_t i = 0; i < dim->num_axes; i++)
+    shards = checked_mul(shards, ptc_axis_ref_size(mesh, dim->axes[i]));
   return shards > 0 ? shards : 1;
 }
 
