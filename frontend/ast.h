@@ -14,7 +14,7 @@ typedef enum ptc_expr_kind_e {
   PTC_EXPR_STRING,  // text: without quotes
   PTC_EXPR_NAME,    // text; instance: what follows @, or NULL
   PTC_EXPR_ON,      // on / off: is_on
-  PTC_EXPR_UNARY,   // op: '-' or PTC_TOK_NOT; lhs
+  PTC_EXPR_UNARY,   // op: PTC_OPR_NEG or PTC_OPR_NOT; lhs
   PTC_EXPR_BINARY,  // op; lhs, rhs
   PTC_EXPR_INDEX,   // lhs[items]   items may be TUPLE
   PTC_EXPR_CALL,    // lhs(items); arg_names[i] is NULL for a positional argument
@@ -42,7 +42,10 @@ struct ptc_expr_s {
   ptc_expr_t **items;
   const char **arg_names;
   int32_t num_items;
+  int32_t depth;         // 1 for a leaf, else 1 + the deepest child; at most PTC_MAX_EXPR_DEPTH
 };
+// A deeper expression is an error of the parser, so walkers of the tree may recurse.
+enum { PTC_MAX_EXPR_DEPTH = 500 };
 
 // `name`, `name = value`, `name[dims]` (is_tensor), `name[]` (is_tensor, no dims). Also declarations.
 typedef struct ptc_formal_s {
@@ -177,7 +180,7 @@ struct ptc_cluster_item_s {
 
 typedef enum ptc_item_kind_e {
   PTC_ITEM_MODEL, PTC_ITEM_LAYER, PTC_ITEM_TRAIN, PTC_ITEM_PARALLEL, PTC_ITEM_CLUSTER,
-  PTC_ITEM_DEVICE, PTC_ITEM_INCLUDE,
+  PTC_ITEM_DEVICE, PTC_ITEM_INCLUDE,  // INCLUDE: never in a finished tree
 } ptc_item_kind_t;
 
 typedef struct ptc_item_s {
@@ -205,6 +208,8 @@ typedef struct ptc_ast_s {
   ptc_interner_t names;
   ptc_item_t *items;
   int64_t num_items, capacity;
+  const char **files;  // every file read, in order; a file is included once
+  int64_t num_files;
 } ptc_ast_t;
 
 void ptc_ast_init(ptc_ast_t *ast);
