@@ -1,0 +1,286 @@
+// The parallel, cluster and device blocks: read and checked.
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/lower_impl.h"
+
+static const char *const axis_names[] = {"dp", "tp", "pp", "cp", "ep"};
+enum { NUM_AXES = sizeof(axis_names) / sizeof(*axis_names) };
+
+static bool is_axis(const char *name) {
+  for (int i = 0; i < NUM_AXES; i++)
+    if (strcmp(axis_names[i], name) == 0) return true;
+  return false;
+}
+
+static bool is_word(const ptc_expr_t *expr, const char *word) {
+  return expr->kind == PTC_EXPR_NAME && strcmp(expr->text, word) == 0;
+}
+
+static bool read_int(lower_t *L, const ptc_expr_t *expr, const char *what, int64_t min, int64_t max,
+                     int64_t *out) {
+  ptc_number_t number;
+  if (!lower_static(L, expr, &number)) return false;
+  if (ptc_number_is_int(number) && number.num >= min && number.num <= max) {
+    *out = number.num;
+    return true;
+  }
+  LOWER_ERROR(L, expr->loc, "setting-range",
+              "\"%s\" is %g; it must be a whole number from %" PRId64 " to %" PRId64, what,
+              number.value, min, max);
+  return false;
+}
+
+static void read_schedule(lower_t *L, const ptc_expr_t *expr) {
+  const ptc_expr_t *name = expr->kind == PTC_EXPR_CALL ? expr->lhs : expr;
+  if (is_word(name, "interleaved")) {
+    for (int32_t i = 0; expr->kind == PTC_EXPR_CALL && i < expr->num_items; i++) {
+      int64_t chunks;
+      if (expr->arg_names[i] && strcmp(expr->arg_names[i], "chunks") == 0)
+        (void)read_int(L, expr->items[i], "chunks", 1, 1024, &chunks);
+      else
+        LOWER_ERROR(L, expr->items[i]->loc, "unknown-option", "interleaved has the option chunks only");
+    }
+    return;
+  }
+  if (expr->kind == PTC_EXPR_NAME && (is_word(expr, "gpipe") || is_word(expr, "1f1b") ||
+                                      is_word(expr, "zero_bubble") || is_word(expr, "auto")))
+    return;
+  LOWER_ERROR(L, expr->loc, "setting-value",
+              "schedule is one of gpipe, 1f1b, interleaved(chunks = v), zero_bubble, auto");
+}
+
+static void read_recompute(lower_t *L, const ptc_expr_t *expr) {
+  ptc_attrs_t *config = &L->module->config;
+  if (expr->kind == PTC_EXPR_CALL && is_word(expr->lhs, "every") && expr->num_items == 1 &&
+      !expr->arg_names[0]) {
+    int64_t every;
+    if (!read_int(L, expr->items[0], "every", 1, 1000000, &every)) return;
+    ptc_attrs_set_string(L->module, config, "recompute", "every");
+    ptc_attrs_set_int(L->module, config, "recompute_every", every);
+    return;
+  }
+  if (is_word(expr, "none") || is_word(expr, "full") || is_word(expr, "selective")) {
+    ptc_attrs_set_string(L->module, config, "recompute", expr->text);
+    return;
+  }
+  if (is_word(expr, "auto")) return;
+  LOWER_ERROR(L, expr->loc, "setting-value",
+              "recompute is one of none, selective, full, every(N), auto");
+}
+
+static void read_parallel_setting(lower_t *L, const ptc_setting_t *setting) {
+  static const char *const keys[] = {"dp",   "tp",       "pp",          "cp",
+                                     "ep",   "zero",     "schedule",    "micro_batch",
+                                     "recompute", "sequence_parallel"};
+  int64_t value;
+  const ptc_expr_t *expr = setting->value;
+  const char *name = setting->name;
+  if (is_axis(name)) {
+    if (!is_word(expr, "auto")) (void)read_int(L, expr, name, 1, 1 << 20, &value);
+  } else if (strcmp(name, "zero") == 0) {
+    if (!is_word(expr, "auto")) (void)read_int(L, expr, name, 0, 3, &value);
+  } else if (strcmp(name, "micro_batch") == 0) {
+    if (!is_word(expr, "auto") && read_int(L, expr, name, 1, 1 << 30, &value))
+      ptc_attrs_set_int(L->module, &L->module->config, "micro_batch", value);
+  } else if (strcmp(name, "sequence_parallel") == 0) {
+    if (expr->kind != PTC_EXPR_ON && !is_word(expr, "auto"))
+      LOWER_ERROR(L, expr->loc, "setting-value", "sequence_parallel is on, off or auto");
+  } else if (strcmp(name, "schedule") == 0) {
+    read_schedule(L, expr);
+  } else if (strcmp(name, "recompute") == 0) {
+    read_recompute(L, expr);
+  } else {
+    const char *near = ptc_nearest_name(name, keys, sizeof(keys) / sizeof(*keys));
+    LOWER_ERROR(L, setting->loc, "unknown-setting", "unknown setting \"%s\" of parallel%s%s%s", name,
+                near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+  }
+}
+
+void lower_parallel_block(lower_t *L, const ptc_item_t *item) {
+  for (int32_t i = 0; i < item->num_settings; i++) {
+    for (int32_t k = 0; k < i; k++)
+      if (strcmp(item->settings[k].name, item->settings[i].name) == 0)
+        LOWER_ERROR(L, item->settings[i].loc, "duplicate-setting", "setting \"%s\" is given twice",
+                    item->settings[i].name);
+    read_parallel_setting(L, &item->settings[i]);
+  }
+}
+
+// --- paths of shard and cut
+
+// Whether pattern segment |p| (name, number, *, a..b) fits segment |g| of a global's path.
+static bool segment_fits(const char *p, size_t len_p, const char *g, size_t len_g, int64_t first,
+                         int64_t step, int64_t count) {
+  if (len_p == 1 && *p == '*') return true;
+  bool star = len_g == 1 && *g == '*';
+  if (*p < '0' || *p > '9') return !star && len_p == len_g && strncmp(p, g, len_p) == 0;
+  char *end;
+  int64_t lo = strtoll(p, &end, 10), hi = lo;
+  if (end < p + len_p && end[0] == '.' && end[1] == '.') hi = strtoll(end + 2, NULL, 10);
+  if (!star) {
+    if (*g < '0' || *g > '9') return false;
+    first = strtoll(g, NULL, 10);
+    step = count = 1;
+  }
+  for (int64_t i = 0; i < count; i++)
+    if (first + i * step >= lo && first + i * step <= hi) return true;
+  return false;
+}
+
+// A range a..b holds the separator: it is one segment.
+static size_t pattern_segment(const char *p) {
+  size_t len = strcspn(p, ".");
+  if (p[len] == '.' && p[len + 1] == '.') len += 2 + strcspn(p + len + 2, ".");
+  return len;
+}
+
+// Whether |pattern| names instances of |global|; a whole path, or (|prefix|) the start of one.
+static bool path_fits(const char *pattern, const ptc_global_t *global, bool prefix) {
+  const char *p = pattern, *g = global->path;
+  int32_t star = 0;
+  while (*p && *g) {
+    size_t len_p = pattern_segment(p), len_g = strcspn(g, ".");
+    bool is_star = len_g == 1 && *g == '*';
+    if (!segment_fits(p, len_p, g, len_g, is_star ? global->turn_first[star] : 0,
+                      is_star ? global->turn_step[star] : 1,
+                      is_star ? global->type->counts[star] : 1))
+      return false;
+    star += is_star;
+    p += len_p + (p[len_p] == '.');
+    g += len_g + (g[len_g] == '.');
+  }
+  return !*p && (prefix || !*g);
+}
+
+static const ptc_global_t *find_path(lower_t *L, const char *pattern, bool prefix) {
+  for (int64_t i = 0; i < L->module->num_globals; i++) {
+    const ptc_global_t *global = L->module->globals[i];
+    if (global->kind == PTC_GLOBAL_PARAM && path_fits(pattern, global, prefix)) return global;
+  }
+  return NULL;
+}
+
+static void check_shard(lower_t *L, const ptc_shard_stmt_t *shard) {
+  if (!is_axis(shard->axis))
+    LOWER_ERROR(L, shard->axis_loc, "unknown-axis",
+                "unknown mesh axis \"%s\"; there are dp, tp, pp, cp, ep", shard->axis);
+  const ptc_global_t *global = find_path(L, shard->path, false);
+  if (!global) {
+    const char **names = PTC_ARENA_ARRAY(&L->module->arena, const char *, L->module->num_globals);
+    for (int64_t i = 0; i < L->module->num_globals; i++) names[i] = L->module->globals[i]->path;
+    const char *near = ptc_nearest_name(shard->path, names, L->module->num_globals);
+    LOWER_ERROR(L, shard->loc, "unknown-path", "no parameter has the path \"%s\"%s%s%s", shard->path,
+                near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    return;
+  }
+  const ptc_type_t *type = global->type;
+  bool same = shard->num_dims == 0 || shard->num_dims == type->num_dims;
+  for (int32_t i = 0; same && i < shard->num_dims; i++)
+    same = strcmp(shard->dims[i], type->dims[i].name) == 0;
+  if (!same) {
+    LOWER_ERROR(L, shard->loc, "shard-dims", "parameter \"%s\" has other dims than written here",
+                global->path);
+    ptc_note(L->diag, global->loc, "declared here");
+  } else if (!ptc_type_has_dim(type, lower_intern(L, shard->over))) {
+    LOWER_ERROR(L, shard->over_loc, "shard-dims", "parameter \"%s\" has no dim \"%s\"", global->path,
+                shard->over);
+  }
+}
+
+void lower_check_directives(lower_t *L, const ptc_item_t *item) {
+  for (int32_t i = 0; i < item->num_shards; i++) check_shard(L, &item->shards[i]);
+  for (int32_t i = 0; i < item->num_cuts; i++) {
+    const char *path = item->cuts[i].path, *dot = strrchr(path, '.');
+    if (!dot || dot[1] < '0' || dot[1] > '9')
+      LOWER_ERROR(L, item->cuts[i].loc, "cut-path",
+                  "a cut names the turn of a repeat at which a stage begins: block.8");
+    else if (!find_path(L, path, true))
+      LOWER_ERROR(L, item->cuts[i].loc, "unknown-path", "no turn of a repeat has the path \"%s\"",
+                  path);
+  }
+}
+
+// --- cluster and device
+
+typedef enum unit_kind_e { UNIT_NONE, UNIT_BYTES, UNIT_RATE, UNIT_TIME, UNIT_FLOPS, UNIT_HZ, UNIT_WATT } unit_kind_t;
+
+static unit_kind_t unit_kind(const char *unit) {
+  if (!unit) return UNIT_NONE;
+  size_t len = strlen(unit);
+  if (strstr(unit, "FLOP/s")) return UNIT_FLOPS;
+  if (len >= 3 && strcmp(unit + len - 3, "B/s") == 0) return UNIT_RATE;
+  if (len >= 3 && strcmp(unit + len - 3, "b/s") == 0) return UNIT_RATE;
+  if (len >= 2 && strcmp(unit + len - 2, "Hz") == 0) return UNIT_HZ;
+  if (strcmp(unit, "W") == 0) return UNIT_WATT;
+  return unit[len - 1] == 's' ? UNIT_TIME : UNIT_BYTES;
+}
+
+static const char *const unit_texts[] = {"a plain number", "bytes (GB, GiB)",  "bytes per second (GB/s)",
+                                         "a time (us)",    "FLOP/s (TFLOP/s)", "a frequency (GHz)",
+                                         "watts (W)"};
+
+// Which items have a property: l(ink), n(etwork), h(ost), d(evice).
+static const struct {
+  const char *name, *items;
+  unit_kind_t unit;
+} props[] = {
+    {"bandwidth", "lnd", UNIT_RATE}, {"latency", "ln", UNIT_TIME}, {"rails", "n", UNIT_NONE},
+    {"memory", "hd", UNIT_BYTES},    {"pcie", "h", UNIT_RATE},     {"nvme", "h", UNIT_RATE},
+    {"f64", "d", UNIT_FLOPS},        {"f32", "d", UNIT_FLOPS},     {"tf32", "d", UNIT_FLOPS},
+    {"bf16", "d", UNIT_FLOPS},       {"f16", "d", UNIT_FLOPS},     {"fp8", "d", UNIT_FLOPS},
+    {"l2", "d", UNIT_BYTES},         {"shared", "d", UNIT_BYTES},  {"sms", "d", UNIT_NONE},
+    {"clock", "d", UNIT_HZ},         {"power", "d", UNIT_WATT},    {"launch", "d", UNIT_TIME},
+    {"price", "d", UNIT_NONE},
+};
+enum { NUM_PROPS = sizeof(props) / sizeof(*props) };
+
+static void check_props(lower_t *L, const ptc_prop_t *items, int32_t count, char owner) {
+  for (int32_t i = 0; i < count; i++) {
+    const ptc_prop_t *prop = &items[i];
+    const char *names[NUM_PROPS];
+    int32_t num_names = 0, row = -1;
+    for (int32_t k = 0; k < NUM_PROPS; k++) {
+      if (!strchr(props[k].items, owner)) continue;
+      names[num_names++] = props[k].name;
+      if (strcmp(props[k].name, prop->name) == 0) row = k;
+    }
+    if (row < 0) {
+      const char *near = ptc_nearest_name(prop->name, names, num_names);
+      LOWER_ERROR(L, prop->loc, "unknown-property", "unknown property \"%s\"%s%s%s", prop->name,
+                  near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+      continue;
+    }
+    if (!prop->value.name && unit_kind(prop->value.unit) != props[row].unit)
+      LOWER_ERROR(L, prop->value.loc, "unit", "property \"%s\" is %s", prop->name,
+                  unit_texts[props[row].unit]);
+  }
+}
+
+static void check_cluster_items(lower_t *L, const ptc_item_t *cluster,
+                                const ptc_cluster_item_t *items, int32_t count) {
+  for (int32_t i = 0; i < count; i++) {
+    const ptc_cluster_item_t *item = &items[i];
+    switch (item->kind) {
+      case PTC_CLUSTER_NODE: {
+        bool known = item->count[0] >= '0' && item->count[0] <= '9';
+        for (int32_t k = 0; k < cluster->formals.count; k++)
+          known |= strcmp(cluster->formals.items[k].name, item->count) == 0;
+        if (!known)
+          LOWER_ERROR(L, item->loc, "unknown-name", "unknown number \"%s\" of devices", item->count);
+        check_cluster_items(L, cluster, item->items, item->num_items);
+        break;
+      }
+      case PTC_CLUSTER_LINK: check_props(L, item->props, item->num_props, 'l'); break;
+      case PTC_CLUSTER_NETWORK: check_props(L, item->props, item->num_props, 'n'); break;
+      case PTC_CLUSTER_HOST: check_props(L, item->props, item->num_props, 'h'); break;
+    }
+  }
+}
+
+void lower_cluster_item(lower_t *L, const ptc_item_t *item) {
+  if (item->kind == PTC_ITEM_DEVICE) check_props(L, item->props, item->num_props, 'd');
+  else check_cluster_items(L, item, item->cluster_items, item->num_cluster_items);
+}
