@@ -291,7 +291,6 @@ static val_t merge_tuples(lower_t *L, const ptc_target_t *target, val_t val) {
     memcpy(dims, val.dims, sizeof(val.dims));
     dims[val.num_dims] = merged;
     val = val_tensor(op->results[0], dims, val.num_dims + 1, true);
-    val.num_dims = op->results[0]->type->num_dims;
   }
   return val;
 }

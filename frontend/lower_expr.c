@@ -10,7 +10,8 @@ val_t val_number(ptc_number_t number) { return (val_t){.kind = VAL_NUMBER, .numb
 
 val_t val_tensor(ptc_value_t *ir, const fdim_t *dims, int32_t num_dims, bool bracketed) {
   if (!ir) return val_error();
-  val_t val = {.kind = VAL_TENSOR, .ir = ir, .bracketed = bracketed, .num_dims = num_dims};
+  val_t val = {
+      .kind = VAL_TENSOR, .ir = ir, .bracketed = bracketed, .num_dims = ir->type->num_dims};
   // The IR decides the order; |dims| gives each name its key.
   for (int32_t i = 0; i < ir->type->num_dims && i < PTC_MAX_DIMS; i++)
     for (int32_t j = 0; j < num_dims; j++)
