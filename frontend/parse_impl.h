@@ -100,6 +100,8 @@ struct ptm_parse_s {
   ptm_token_t previous;       // delivered before that one; kind 0 at the start
   ptm_token_t statement;      // first token of the statement or item
   int32_t statement_indent;   // of the line that it stands on
+  ptm_token_t last_statement;  // the one before, in case |token| turns out not to begin one
+  int32_t last_statement_indent;
   int32_t indent;             // of the current line: column of its first token
   int32_t last_line;          // line of the token scanned last
   bool closed_options;        // |token| is the ')' of param(...)

@@ -295,6 +295,18 @@ static bool report_missing_operator(const error_t *e) {
   return true;
 }
 
+static bool is_comparison(int kind) {
+  return is_operator(kind) && kind != PTM_AND && kind != PTM_OR &&
+         (kind > 127 || kind == '<' || kind == '>');
+}
+
+// `a < b < c`.
+static bool report_chained_comparison(const error_t *e) {
+  if (!e->expected['+'] || !is_comparison(e->found->kind)) return false;
+  REPORT(e, e->found->loc, "comparisons do not chain: write 'a < b and b < c'");
+  return true;
+}
+
 static bool report_equals(const error_t *e) {
   if (e->found->kind != '=' || !e->expected[PTM_EQ]) return false;
   REPORT(e, e->found->loc, "unexpected '='; a comparison is written '=='");
@@ -312,6 +324,12 @@ static bool report_misspelt_keyword(const error_t *e) {
 void ptm_syntax_error(ptm_parse_t *p, const bool *expected, const char *const *words) {
   const error_t e = {p, &p->token, expected, words};
   bool at_boundary = expected['}'] || expected[PTM_MODEL];
+  if (!at_boundary && p->statement.loc.line == p->token.loc.line &&
+      p->statement.loc.column == p->token.loc.column) {
+    // The token seemed to begin a statement, but the one before it is not complete.
+    p->statement = p->last_statement;
+    p->statement_indent = p->last_statement_indent;
+  }
   if (p->token.is_synthetic) {
     // The missing '}' has been reported, or supplied.
     ptm_recover(p, at_boundary, false);
@@ -323,7 +341,8 @@ void ptm_syntax_error(ptm_parse_t *p, const bool *expected, const char *const *w
   }
   if (!report_top_level(&e) && !report_misspelt_statement(&e) && !report_keyword_as_name(&e) &&
       !report_unclosed_paren(&e) && !report_missing_value(&e) && !report_missing_operator(&e) &&
-      !report_equals(&e) && !report_misspelt_keyword(&e)) {
+      !report_equals(&e) && !report_chained_comparison(&e) &&
+      !report_misspelt_keyword(&e)) {
     REPORT(&e, p->token.loc, "expected %s, found %s", expected_phrase(&e), describe(p, &p->token));
   }
   ptm_recover(p, at_boundary, expected['{']);

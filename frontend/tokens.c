@@ -175,6 +175,8 @@ static void note_statement(ptm_parse_t *p, const ptm_token_t *token) {
   if (!ptm_begins_statement(token->kind) || ptm_open_paren(p)) return;
   bool is_name = token->kind == PTM_IDENT || token->kind == PTM_JUXTAPOSED;
   if (after_edge || (ptm_ends_expression(before) && (!is_name || token->starts_line))) {
+    p->last_statement = p->statement;
+    p->last_statement_indent = p->statement_indent;
     p->statement = *token;
     p->statement_indent = p->indent;
   }
