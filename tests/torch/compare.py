@@ -56,7 +56,7 @@ def compare(case, dump, tolerance):
         rows.append((name, error(dump[name].double(), value.double(), 0.0)))
     losses, metrics, grads = reference.run(
         model, c, {path: dump[path].double() for path in shapes},
-        {name: dump[name].long() for name in data})
+        {name: dump[name].to(value.dtype) for name, value in data.items()})
     for name, value in results(losses, metrics).items():
         rows.append((name, error(dump.get(name, torch.tensor([float("inf")])).reshape(()),
                                  torch.tensor(value), 0.0)))

@@ -64,8 +64,8 @@ def initial_value(path, shape, init, seed):
     kind, *numbers = init
     if kind == "zeros":
         return torch.zeros(shape)
-    if kind == "ones":
-        return torch.ones(shape)
+    if kind in ("ones", "constant"):
+        return torch.full(shape, numbers[0] if numbers else 1.0)
     draw = {"normal": philox.normal, "truncated_normal": philox.truncated_normal,
             "uniform": philox.uniform}[kind]
     return draw(path, shape, seed, philox.INIT_STEP, *numbers)
@@ -84,7 +84,9 @@ def perturb(params, amplitude):
 
 
 def inputs(model, c):
-    return {name: philox.integers("data." + name, shape, DATA_SEED, 0, limit)
+    """Integers below their limit; where there is none, numbers in [-1, 1)."""
+    return {name: philox.uniform("data." + name, shape, DATA_SEED, 0, -1.0, 1.0) if limit is None
+            else philox.integers("data." + name, shape, DATA_SEED, 0, limit)
             for name, shape, limit in model.inputs(c)}
 
 
