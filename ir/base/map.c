@@ -41,6 +41,7 @@ static void interner_grow(ptc_interner_t *interner) {
 }
 
 const char *ptc_intern_n(ptc_interner_t *interner, const char *text, size_t len) {
+  len = strnlen(text, len);  // strings end at their first NUL
   if (2 * (interner->len + 1) > interner->num_slots) interner_grow(interner);
   int64_t slot = (int64_t)(hash_bytes(text, len) % (uint64_t)interner->num_slots);
   for (; interner->slots[slot]; slot = (slot + 1) % interner->num_slots) {
