@@ -80,27 +80,41 @@ static void collect_gradients(optimizer_t *o, ptc_arena_t *scratch, bool keep) {
     if (o->func->results[i].kind == PTC_RESULT_GRAD) ptc_func_erase_result(o->func, i);
 }
 
-// Norm of all gradients, each element once; f64, not yet unscaled.
-static ptc_value_t *build_norm(optimizer_t *o) {
-  ptc_value_t *sum = NULL;
-  for (int32_t i = 0; i < o->num_trained; i++) {
-    const ptc_op_t *op =
-        ptc_build_op(&o->b, PTC_OP_SQUARE_SUM, &o->trained[i].grad, 1, 1, (ptc_attrs_t){0});
-    if (!op) return NULL;
-    sum = sum ? binary(o, PTC_OP_ADD, sum, op->results[0]) : op->results[0];
+// Whether the gradients are combined by their squares or by being finite.
+typedef struct combine_s {
+  ptc_opcode_t each, join;
+  ptc_dtype_t dtype;
+  double neutral;
+} combine_t;
+static const combine_t sum_of_squares = {PTC_OP_SQUARE_SUM, PTC_OP_ADD, PTC_F64, 0};
+static const combine_t all_finite = {PTC_OP_ALL_FINITE, PTC_OP_AND, PTC_BOOL, 1};
+
+// One gradient; a bundle is walked turn by turn.
+static ptc_value_t *build_combine_one(ptc_builder_t *b, const combine_t *how, ptc_value_t *grad) {
+  if (grad->type->num_counts == 0) {
+    ptc_op_t *op = ptc_build_op(b, how->each, &grad, 1, 1, (ptc_attrs_t){0});
+    return op ? op->results[0] : NULL;
   }
-  return ptc_build_unary(&o->b, PTC_OP_SQRT, sum);
+  ptc_value_t *init = ptc_build_constant(b, how->dtype, how->neutral);
+  ptc_op_t *repeat =
+      ptc_build_repeat_begin(b, grad->type->counts[0], false, &init, 1, &grad, 1);
+  if (!repeat) return NULL;
+  ptc_builder_t inner = ptc_builder_at_end(b->module, repeat->body);
+  inner.loc = b->loc;
+  ptc_value_t *one = build_combine_one(&inner, how, repeat->body->args[2]);
+  ptc_value_t *next = ptc_build_binary(&inner, how->join, repeat->body->args[1], one);
+  if (!next) return NULL;
+  ptc_build_repeat_end(b->module, repeat, &next, 1);
+  return repeat->results[0];
 }
 
-static ptc_value_t *build_found_inf(optimizer_t *o) {
-  ptc_value_t *finite = NULL;
+static ptc_value_t *build_combine(optimizer_t *o, const combine_t *how) {
+  ptc_value_t *all = NULL;
   for (int32_t i = 0; i < o->num_trained; i++) {
-    const ptc_op_t *op =
-        ptc_build_op(&o->b, PTC_OP_ALL_FINITE, &o->trained[i].grad, 1, 1, (ptc_attrs_t){0});
-    if (!op) return NULL;
-    finite = finite ? binary(o, PTC_OP_AND, finite, op->results[0]) : op->results[0];
+    ptc_value_t *one = build_combine_one(&o->b, how, o->trained[i].grad);
+    all = all ? binary(o, how->join, all, one) : one;
   }
-  return ptc_build_unary(&o->b, PTC_OP_NOT, finite);
+  return all;
 }
 
 // The scale and its tracker after this step, as torch.amp.GradScaler.update: an overflow multiplies
@@ -167,9 +181,8 @@ static bool build_update(optimizer_t *o, ptc_builder_t *b, ptc_value_t *grad,
 
 static ptc_global_t *add_moment(optimizer_t *o, const ptc_global_t *param, const char *which) {
   const char *path = ptc_arena_printf(&o->module->arena, "%s.%s", which, param->path);
-  const ptc_type_t *type = ptc_type_with_dtype(&o->module->arena, param->type, PTC_F32);
   ptc_global_t *moment =
-      ptc_module_add_global(o->module, PTC_GLOBAL_MOMENT, path, type, param->loc);
+      ptc_module_add_global(o->module, PTC_GLOBAL_MOMENT, path, param->type, param->loc);
   memcpy(moment->turn_first, param->turn_first, sizeof(moment->turn_first));
   memcpy(moment->turn_step, param->turn_step, sizeof(moment->turn_step));
   ptc_attrs_set_string(o->module, &moment->attrs, "owner", param->path);
@@ -196,10 +209,32 @@ static ptc_status_t update_param(optimizer_t *o, const trained_t *trained) {
   return PTC_OK;
 }
 
+static ptc_value_t *build_unscaled(ptc_builder_t *b, ptc_value_t *grad, ptc_value_t *inverse) {
+  if (grad->type->num_counts == 0)
+    return ptc_build_binary(b, PTC_OP_MUL, grad, ptc_build_cast(b, inverse, grad->type->dtype));
+  ptc_op_t *repeat = ptc_build_repeat_begin(b, grad->type->counts[0], false, NULL, 0, &grad, 1);
+  if (!repeat) return NULL;
+  ptc_builder_t inner = ptc_builder_at_end(b->module, repeat->body);
+  inner.loc = b->loc;
+  ptc_value_t *one = build_unscaled(&inner, repeat->body->args[1], inverse);
+  if (!one) return NULL;
+  ptc_build_repeat_end(b->module, repeat, &one, 1);
+  return repeat->results[0];
+}
+
+// Gradients that stay results are those of the loss, not of the scaled loss.
+static void unscale_results(optimizer_t *o, ptc_value_t *inverse) {
+  ptc_op_t *ret = ptc_func_return(o->func);
+  for (int32_t i = 0; i < o->func->num_results; i++)
+    if (o->func->results[i].kind == PTC_RESULT_GRAD)
+      ret->operands[i] = build_unscaled(&o->b, ret->operands[i], inverse);
+}
+
 // Gradient scale: the clip coefficient over the loss scale. Also returns the norm as a metric.
 static void build_gscale(optimizer_t *o, ptc_value_t *scale) {
   ptc_builder_t *b = &o->b;
-  ptc_value_t *norm = build_norm(o);
+  // Each element once, squares summed in double.
+  ptc_value_t *norm = ptc_build_unary(b, PTC_OP_SQRT, build_combine(o, &sum_of_squares));
   ptc_value_t *inverse = NULL;
   if (scale) {
     inverse = binary(o, PTC_OP_DIV, constant(o, PTC_F64, 1), ptc_build_cast(b, scale, PTC_F64));
@@ -214,6 +249,7 @@ static void build_gscale(optimizer_t *o, ptc_value_t *scale) {
     coefficient = inverse ? binary(o, PTC_OP_MUL, ratio, inverse) : ratio;
   }
   o->gscale = ptc_build_cast(b, coefficient, PTC_F32);
+  if (inverse) unscale_results(o, ptc_build_cast(b, inverse, PTC_F32));
   return_metric(o, "grad_norm", ptc_build_cast(b, norm, PTC_F32));
 }
 
@@ -244,7 +280,7 @@ static ptc_status_t build_step(optimizer_t *o) {
   build_settings(o);
   build_gscale(o, scale);
   return_metric(o, "lr", o->lr);
-  o->skip = scale ? build_found_inf(o) : constant(o, PTC_BOOL, 0);
+  o->skip = scale ? ptc_build_unary(b, PTC_OP_NOT, build_combine(o, &all_finite)) : constant(o, PTC_BOOL, 0);
   for (int32_t i = 0; i < o->num_trained; i++) PTC_TRY(update_param(o, &o->trained[i]));
 
   if (!has_state(o, step_global))

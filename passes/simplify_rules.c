@@ -123,25 +123,34 @@ static ptc_value_t *same_as_operand(ptc_builder_t *b, const ptc_op_t *op) {
   return if_same_type(op->operands[0], op);
 }
 
+// Before the precision pass, a cast from f32 to f32 says where the model wants f32.
+static ptc_value_t *same_cast(ptc_builder_t *b, const ptc_op_t *op) {
+  return b->module->properties & PTC_PROPERTY_PRECISION ? same_as_operand(b, op) : NULL;
+}
+
 static ptc_value_t *transpose_chain(ptc_builder_t *b, const ptc_op_t *op) {
   ptc_value_t *x = operand_of(op->operands[0], PTC_OP_TRANSPOSE);
   return x ? rebuild(b, op, &x, ptc_attrs_clone(b->module, &op->attrs)) : NULL;
+}
+
+// |x| broadcast to the dims (and their sharding) of op's result.
+static ptc_value_t *broadcast_like(ptc_builder_t *b, const ptc_op_t *op, ptc_value_t *x) {
+  ptc_value_t *made = ptc_build_broadcast(b, x, type_of(op)->dims, type_of(op)->num_dims);
+  if (!made || ptc_type_equal(made->type, type_of(op))) return made;
+  ptc_op_remove(made->def);
+  return NULL;
 }
 
 // broadcast reorders dims itself.
 static ptc_value_t *broadcast_chain(ptc_builder_t *b, const ptc_op_t *op) {
   ptc_value_t *x = operand_of(op->operands[0], PTC_OP_BROADCAST);
   if (!x) x = operand_of(op->operands[0], PTC_OP_TRANSPOSE);
-  return x ? rebuild(b, op, &x, ptc_attrs_clone(b->module, &op->attrs)) : NULL;
+  return x ? broadcast_like(b, op, x) : NULL;
 }
 
 static ptc_value_t *transpose_broadcast(ptc_builder_t *b, const ptc_op_t *op) {
   ptc_value_t *x = operand_of(op->operands[0], PTC_OP_BROADCAST);
-  if (!x) return NULL;
-  ptc_value_t *made = ptc_build_broadcast(b, x, type_of(op)->dims, type_of(op)->num_dims);
-  if (!made || ptc_type_equal(made->type, type_of(op))) return made;
-  if (made != x) ptc_op_remove(made->def);
-  return NULL;
+  return x ? broadcast_like(b, op, x) : NULL;
 }
 
 // rename(rename(x)): the first's new names are the second's old ones, where they meet.
@@ -204,6 +213,7 @@ static bool dtype_holds(ptc_dtype_t b, ptc_dtype_t a) {
 static ptc_value_t *cast_cast(ptc_builder_t *b, const ptc_op_t *op) {
   ptc_value_t *x = operand_of(op->operands[0], PTC_OP_CAST);
   if (!x || !dtype_holds(op->operands[0]->type->dtype, x->type->dtype)) return NULL;
+  if (op->operands[0]->type->dtype == type_of(op)->dtype) return NULL;  // same_cast decides
   return ptc_build_cast(b, x, type_of(op)->dtype);
 }
 
@@ -232,10 +242,13 @@ static ptc_value_t *unary_broadcast(ptc_builder_t *b, const ptc_op_t *op) {
   if (!x || x->type->num_counts > 0) return NULL;
   ptc_op_t *inner = ptc_build_op(b, op->opcode, &x, 1, 1, ptc_attrs_clone(b->module, &op->attrs));
   if (!inner) return NULL;
-  ptc_op_t *outer = ptc_build_op(b, PTC_OP_BROADCAST, inner->results, 1, 1,
-                                 ptc_attrs_clone(b->module, &op->operands[0]->def->attrs));
-  inner->remat = outer->remat = op->remat;
-  return outer->results[0];
+  inner->remat = op->remat;
+  ptc_value_t *made = broadcast_like(b, op, inner->results[0]);
+  if (made)
+    made->def->remat = op->remat;
+  else
+    ptc_op_remove(inner);
+  return made;
 }
 
 static bool has_name(const ptc_attr_t *attr, const char *name) {
@@ -352,7 +365,7 @@ static const struct {
     {PTC_OP_NEG, neg_neg},
     {PTC_OP_NOT, not_not},
     {PTC_OP_WHERE, where_same},
-    {PTC_OP_CAST, same_as_operand},
+    {PTC_OP_CAST, same_cast},
     {PTC_OP_CAST, cast_cast},
     {PTC_OP_BROADCAST, same_as_operand},
     {PTC_OP_BROADCAST, broadcast_chain},
