@@ -6,7 +6,8 @@
 
 #include "ir/base/vec.h"
 
-// One result of one function. Names are copied: a pass may drop the function or the global's object.
+// One result of one function. Names are copied: a pass may drop the function or the global's
+// object.
 typedef struct kept_s {
   char *key;  // "train value loss", "train state block.*.w (0:1)"
   int64_t count;
@@ -118,8 +119,8 @@ static bool equal_values(double a, double b, double scale) {
   return fabs(a - b) <= 1e-9 * scale;
 }
 
-static ptc_status_t compare_result(const kept_t *before, const kept_t *after,
-                                   ptc_module_t *module, const char *pass) {
+static ptc_status_t compare_result(const kept_t *before, const kept_t *after, ptc_module_t *module,
+                                   const char *pass) {
   const ptc_loc_t nowhere = {0};
   if (before->count != after->count)
     return ptc_error(module->diag, nowhere, PTC_INTERNAL, "pass-semantics",
@@ -142,8 +143,7 @@ ptc_status_t ptc_semantics_compare(const ptc_semantics_t *before, ptc_module_t *
   for (int64_t i = 0; status == PTC_OK && i < before->results.len; i++)
     for (int64_t j = 0; status == PTC_OK && j < after->results.len; j++)
       if (strcmp(before->results.data[i].key, after->results.data[j].key) == 0)
-        status =
-            compare_result(&before->results.data[i], &after->results.data[j], module, pass);
+        status = compare_result(&before->results.data[i], &after->results.data[j], module, pass);
   ptc_semantics_destroy(after);
   return status;
 }

@@ -11,8 +11,7 @@ double ptc_config_number(const ptc_module_t *module, const char *name, double ot
   return attr->kind == PTC_ATTR_FLOAT ? attr->u.f : otherwise;
 }
 
-ptc_value_t *ptc_setting(ptc_func_t *func, const char *name, ptc_dtype_t dtype,
-                         double otherwise) {
+ptc_value_t *ptc_setting(ptc_func_t *func, const char *name, ptc_dtype_t dtype, double otherwise) {
   ptc_module_t *module = func->module;
   ptc_global_t *global = ptc_module_find_global(module, name);
   if (!global) {
@@ -27,8 +26,8 @@ ptc_value_t *ptc_setting(ptc_func_t *func, const char *name, ptc_dtype_t dtype,
 typedef struct schedule_s {
   ptc_builder_t *b;
   ptc_func_t *func;
-  ptc_value_t *k;             // applied steps so far, f64
-  ptc_value_t *lr, *min_lr;   // f64
+  ptc_value_t *k;            // applied steps so far, f64
+  ptc_value_t *lr, *min_lr;  // f64
 } schedule_t;
 
 typedef ptc_value_t *(*schedule_fn_t)(const schedule_t *s);
@@ -66,9 +65,7 @@ static ptc_value_t *progress(const schedule_t *s) {
 
 static ptc_value_t *constant_lr(const schedule_t *s) { return s->lr; }
 
-static ptc_value_t *linear_lr(const schedule_t *s) {
-  return between(s, one_minus(s, progress(s)));
-}
+static ptc_value_t *linear_lr(const schedule_t *s) { return between(s, one_minus(s, progress(s))); }
 
 static ptc_value_t *cosine_lr(const schedule_t *s) {
   ptc_value_t *angle =

@@ -10,7 +10,8 @@ ptc_value_t *ptc_setting(ptc_func_t *func, const char *name, ptc_dtype_t dtype, 
 // A number of the config, whether it was written as an integer or not.
 double ptc_config_number(const ptc_module_t *module, const char *name, double otherwise);
 
-// With k = |applied| (i64[], 0 in the first step) and p = (k - warmup) / (steps - warmup) in [0, 1]:
+// With k = |applied| (i64[], 0 in the first step) and p = (k - warmup) / (steps - warmup) in [0,
+// 1]:
 //   warm-up   all below times min(1, (k + 1) / warmup)
 //   constant  lr
 //   linear    min_lr + (lr - min_lr) (1 - p)

@@ -222,13 +222,11 @@ static ptc_value_t *build_accumulate(ptc_builder_t *b, const ptc_micro_t *m, ptc
     ptc_op_t *op = ptc_build_op(b, PTC_OP_ACCUMULATE, operands, 2, 1, attrs);
     return op ? op->results[0] : NULL;
   }
-  ptc_op_t *repeat =
-      ptc_build_repeat_begin(b, acc->type->counts[0], false, NULL, 0, operands, 2);
+  ptc_op_t *repeat = ptc_build_repeat_begin(b, acc->type->counts[0], false, NULL, 0, operands, 2);
   if (!repeat) return NULL;
   ptc_builder_t inner = ptc_builder_at_end(b->module, repeat->body);
   inner.loc = b->loc;
-  ptc_value_t *sum =
-      build_accumulate(&inner, m, repeat->body->args[1], repeat->body->args[2]);
+  ptc_value_t *sum = build_accumulate(&inner, m, repeat->body->args[1], repeat->body->args[2]);
   ptc_build_repeat_end(m->module, repeat, &sum, 1);
   return repeat->results[0];
 }
@@ -409,8 +407,7 @@ ptc_status_t ptc_pass_microbatch(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
     return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "microbatch-divides",
                      "micro_batch must be at least 1");
   for (ptc_func_t *func = module->funcs; func; func = func->next)
-    if (strcmp(func->name, "init") != 0)
-      PTC_TRY(visit_func(module, func, (int64_t)micro_batch));
+    if (strcmp(func->name, "init") != 0) PTC_TRY(visit_func(module, func, (int64_t)micro_batch));
   ptc_simplify_dce(module);
   return PTC_OK;
 }

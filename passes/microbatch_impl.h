@@ -7,17 +7,17 @@
 typedef struct ptc_micro_s {
   ptc_module_t *module;
   ptc_func_t *func;
-  const char *dim, *axis;  // "b", "micro"; interned
-  int64_t count;           // micro-batches
-  ptc_op_t *loop;          // the repeat over the axis
-  ptc_op_t *first_in_loop;  // the first op that was moved there; shards go before it
+  const char *dim, *axis;             // "b", "micro"; interned
+  int64_t count;                      // micro-batches
+  ptc_op_t *loop;                     // the repeat over the axis
+  ptc_op_t *first_in_loop;            // the first op that was moved there; shards go before it
   ptc_value_t *ones[PTC_NUM_DTYPES];  // in the loop: 1 as a partial sum over the axis
-  ptc_map_t deps;          // value -> ON_PARAM | ON_BATCH
-  ptc_map_t tops;          // result of an op of the function's body -> itself
-  ptc_map_t whole;         // value -> the same over the whole batch, before the loop
-  ptc_map_t loop_values;   // value -> its part in the loop, where it is another value
-  ptc_map_t after_values;  // value -> its total after the loop
-  ptc_map_t partials;      // carried argument of a body -> itself: it is a partial sum
+  ptc_map_t deps;                     // value -> ON_PARAM | ON_BATCH
+  ptc_map_t tops;                     // result of an op of the function's body -> itself
+  ptc_map_t whole;                    // value -> the same over the whole batch, before the loop
+  ptc_map_t loop_values;              // value -> its part in the loop, where it is another value
+  ptc_map_t after_values;             // value -> its total after the loop
+  ptc_map_t partials;                 // carried argument of a body -> itself: it is a partial sum
 } ptc_micro_t;
 
 // Gives the results of |op|, which is in the loop and has its operands, and everything in its body

@@ -96,8 +96,7 @@ static ptc_value_t *build_combine_one(ptc_builder_t *b, const combine_t *how, pt
     return op ? op->results[0] : NULL;
   }
   ptc_value_t *init = ptc_build_constant(b, how->dtype, how->neutral);
-  ptc_op_t *repeat =
-      ptc_build_repeat_begin(b, grad->type->counts[0], false, &init, 1, &grad, 1);
+  ptc_op_t *repeat = ptc_build_repeat_begin(b, grad->type->counts[0], false, &init, 1, &grad, 1);
   if (!repeat) return NULL;
   ptc_builder_t inner = ptc_builder_at_end(b->module, repeat->body);
   inner.loc = b->loc;
@@ -132,8 +131,7 @@ static void update_loss_scale(optimizer_t *o, const ptc_global_t *scale_global,
   ptc_value_t *count = ptc_build_binary_const(b, PTC_OP_ADD, tracker, 1);
   ptc_value_t *full = binary(o, PTC_OP_EQ, count, interval);
   ptc_value_t *grown = binary(o, PTC_OP_MUL, scale, growth);
-  ptc_value_t *grows =
-      binary(o, PTC_OP_AND, full, ptc_build_unary(b, PTC_OP_IS_FINITE, grown));
+  ptc_value_t *grows = binary(o, PTC_OP_AND, full, ptc_build_unary(b, PTC_OP_IS_FINITE, grown));
   ptc_value_t *good = ptc_build_where(b, grows, grown, scale);
   ptc_value_t *zero = constant(o, PTC_I64, 0);
   count = ptc_build_where(b, full, zero, count);
@@ -280,7 +278,8 @@ static ptc_status_t build_step(optimizer_t *o) {
   build_settings(o);
   build_gscale(o, scale);
   return_metric(o, "lr", o->lr);
-  o->skip = scale ? ptc_build_unary(b, PTC_OP_NOT, build_combine(o, &all_finite)) : constant(o, PTC_BOOL, 0);
+  o->skip = scale ? ptc_build_unary(b, PTC_OP_NOT, build_combine(o, &all_finite))
+                  : constant(o, PTC_BOOL, 0);
   for (int32_t i = 0; i < o->num_trained; i++) PTC_TRY(update_param(o, &o->trained[i]));
 
   if (!has_state(o, step_global))

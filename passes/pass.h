@@ -10,20 +10,20 @@
 
 // What holds of a module; kept in module->properties.
 //       id          text
-#define PTC_PROPERTIES(X)                                                                   \
-  X(SHAPED, "shaped")       /* every value has its type */                                  \
-  X(CANONICAL, "canonical") /* no rule of canonicalize, cse or dce applies */               \
-  X(PRECISION, "precision") /* computes in the dtype that config precision asks for */      \
+#define PTC_PROPERTIES(X)                                                                    \
+  X(SHAPED, "shaped")       /* every value has its type */                                   \
+  X(CANONICAL, "canonical") /* no rule of canonicalize, cse or dce applies */                \
+  X(PRECISION, "precision") /* computes in the dtype that config precision asks for */       \
   X(BACKWARD, "backward")   /* train returns the gradient of every parameter that it uses */ \
-  X(OPTIMIZER, "optimizer") /* train returns the new state of every trained parameter */    \
-  X(MICRO, "micro")         /* the batch is split as config micro_batch asks */             \
+  X(OPTIMIZER, "optimizer") /* train returns the new state of every trained parameter */     \
+  X(MICRO, "micro")         /* the batch is split as config micro_batch asks */              \
   X(RECOMPUTE, "recompute") /* saved values are those that config recompute asks for */
 
 typedef enum ptc_property_bit_e {
 #define PTC_PROPERTY_BIT(id, text) PTC_PROPERTY_BIT_##id,
   PTC_PROPERTIES(PTC_PROPERTY_BIT)
 #undef PTC_PROPERTY_BIT
-  PTC_NUM_PROPERTIES
+      PTC_NUM_PROPERTIES
 } ptc_property_bit_t;
 
 typedef enum ptc_property_e {
@@ -38,12 +38,12 @@ typedef struct ptc_pass_options_s {
   const char *print_after;  // a pass's name or "all": print the module after it
   FILE *print_to;           // where; NULL: stderr
   bool print_locations;
-  const char *stop_after;   // a pass's name: later passes of the pipeline do nothing
-  bool print_pipeline;      // one line per pass that runs, to print_to
-  bool no_verify;           // skip the verifier after each pass
-  bool keep_grads;          // optimizer: gradients stay results of the function
-  bool check_semantics;     // interpret before and after each pass and compare (check_semantics.h)
-  uint64_t check_seed;      // of the random inputs of that comparison
+  const char *stop_after;  // a pass's name: later passes of the pipeline do nothing
+  bool print_pipeline;     // one line per pass that runs, to print_to
+  bool no_verify;          // skip the verifier after each pass
+  bool keep_grads;         // optimizer: gradients stay results of the function
+  bool check_semantics;    // interpret before and after each pass and compare (check_semantics.h)
+  uint64_t check_seed;     // of the random inputs of that comparison
 } ptc_pass_options_t;
 
 typedef struct ptc_pass_ctx_s {
@@ -56,7 +56,7 @@ typedef struct ptc_pass_ctx_s {
 typedef ptc_status_t (*ptc_pass_fn_t)(ptc_pass_ctx_t *ctx, ptc_module_t *module);
 
 typedef struct ptc_pass_info_s {
-  const char *name;         // "infer-shapes"
+  const char *name;  // "infer-shapes"
   ptc_pass_fn_t run;
   uint32_t needs, establishes, destroys;  // ptc_property_t
   const char *summary;

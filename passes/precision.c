@@ -4,7 +4,8 @@
 //
 //   contractions    einsum, attention: operands and result in C (attention's lse stays f32)
 //   whole           norms, softmax, cross entropy, exponentials, sums: operands and result in f32
-//   the rest        result in C if one float operand is in C, else f32: a norm's scale and bias apply
+//   the rest        result in C if one float operand is in C, else f32: a norm's scale and bias
+//   apply
 //                   in f32, and the next contraction casts; a residual sum stays in C
 //
 // Kept in f32 besides: what elementwise ops and sums make between the losses (and metrics) and the
@@ -31,16 +32,16 @@ static const struct {
   ptc_opcode_t opcode;
   class_t class;
 } classes[] = {
-    {PTC_OP_EINSUM, CLASS_CONTRACT},   {PTC_OP_ATTENTION, CLASS_CONTRACT},
-    {PTC_OP_EXP, CLASS_WHOLE},         {PTC_OP_LOG, CLASS_WHOLE},
-    {PTC_OP_SIN, CLASS_WHOLE},         {PTC_OP_COS, CLASS_WHOLE},
-    {PTC_OP_SQRT, CLASS_WHOLE},        {PTC_OP_RSQRT, CLASS_WHOLE},
-    {PTC_OP_ERF, CLASS_WHOLE},         {PTC_OP_SOFTPLUS, CLASS_WHOLE},
-    {PTC_OP_POW, CLASS_WHOLE},         {PTC_OP_MOD, CLASS_WHOLE},
-    {PTC_OP_REDUCE_SUM, CLASS_WHOLE},  {PTC_OP_CUMSUM, CLASS_WHOLE},
-    {PTC_OP_SOFTMAX, CLASS_WHOLE},     {PTC_OP_LAYERNORM, CLASS_WHOLE},
-    {PTC_OP_RMSNORM, CLASS_WHOLE},     {PTC_OP_CROSS_ENTROPY, CLASS_WHOLE},
-    {PTC_OP_TOPK, CLASS_WHOLE},        {PTC_OP_CONSTANT, CLASS_WHOLE},
+    {PTC_OP_EINSUM, CLASS_CONTRACT},  {PTC_OP_ATTENTION, CLASS_CONTRACT},
+    {PTC_OP_EXP, CLASS_WHOLE},        {PTC_OP_LOG, CLASS_WHOLE},
+    {PTC_OP_SIN, CLASS_WHOLE},        {PTC_OP_COS, CLASS_WHOLE},
+    {PTC_OP_SQRT, CLASS_WHOLE},       {PTC_OP_RSQRT, CLASS_WHOLE},
+    {PTC_OP_ERF, CLASS_WHOLE},        {PTC_OP_SOFTPLUS, CLASS_WHOLE},
+    {PTC_OP_POW, CLASS_WHOLE},        {PTC_OP_MOD, CLASS_WHOLE},
+    {PTC_OP_REDUCE_SUM, CLASS_WHOLE}, {PTC_OP_CUMSUM, CLASS_WHOLE},
+    {PTC_OP_SOFTMAX, CLASS_WHOLE},    {PTC_OP_LAYERNORM, CLASS_WHOLE},
+    {PTC_OP_RMSNORM, CLASS_WHOLE},    {PTC_OP_CROSS_ENTROPY, CLASS_WHOLE},
+    {PTC_OP_TOPK, CLASS_WHOLE},       {PTC_OP_CONSTANT, CLASS_WHOLE},
     {PTC_OP_RANDOM, CLASS_WHOLE},
 };
 
@@ -207,8 +208,7 @@ static ptc_value_t *version(precision_t *p, ptc_value_t *value, ptc_dtype_t dtyp
 static void bring(precision_t *p, ptc_op_t *op, int32_t operand, ptc_dtype_t dtype) {
   ptc_value_t *value = op->operands[operand];
   const ptc_dtype_t now = value->type->dtype;
-  if (now == PTC_F32 || now == p->compute)
-    op->operands[operand] = version(p, value, dtype);
+  if (now == PTC_F32 || now == p->compute) op->operands[operand] = version(p, value, dtype);
 }
 
 static ptc_status_t rewrite_block(precision_t *p, ptc_block_t *block);
@@ -289,9 +289,8 @@ static ptc_status_t rewrite_func(ptc_module_t *module, ptc_func_t *func, ptc_dty
 
 // The counter that autodiff multiplies the loss by.
 static void add_loss_scale(ptc_module_t *module, const ptc_func_t *train) {
-  ptc_global_t *scale =
-      ptc_module_add_global(module, PTC_GLOBAL_COUNTER, "loss_scale",
-                            ptc_type_scalar(&module->arena, PTC_F32), train->loc);
+  ptc_global_t *scale = ptc_module_add_global(module, PTC_GLOBAL_COUNTER, "loss_scale",
+                                              ptc_type_scalar(&module->arena, PTC_F32), train->loc);
   ptc_attrs_set_float(module, &scale->attrs, "value",
                       ptc_config_number(module, "loss_scale", 65536));
 }

@@ -317,11 +317,11 @@ static const struct {
   ptc_opcode_t opcode;
   fold_fn_t fold;
 } folds[] = {
-    {PTC_OP_ADD, fold_add}, {PTC_OP_SUB, fold_sub},     {PTC_OP_MUL, fold_mul},
-    {PTC_OP_DIV, fold_div}, {PTC_OP_MIN, fold_min},     {PTC_OP_MAX, fold_max},
-    {PTC_OP_NEG, fold_neg}, {PTC_OP_SQRT, fold_sqrt},   {PTC_OP_RSQRT, fold_rsqrt},
-    {PTC_OP_NOT, fold_not}, {PTC_OP_CAST, fold_cast},   {PTC_OP_EQ, fold_eq},
-    {PTC_OP_NE, fold_ne},   {PTC_OP_LT, fold_lt},       {PTC_OP_LE, fold_le},
+    {PTC_OP_ADD, fold_add}, {PTC_OP_SUB, fold_sub},   {PTC_OP_MUL, fold_mul},
+    {PTC_OP_DIV, fold_div}, {PTC_OP_MIN, fold_min},   {PTC_OP_MAX, fold_max},
+    {PTC_OP_NEG, fold_neg}, {PTC_OP_SQRT, fold_sqrt}, {PTC_OP_RSQRT, fold_rsqrt},
+    {PTC_OP_NOT, fold_not}, {PTC_OP_CAST, fold_cast}, {PTC_OP_EQ, fold_eq},
+    {PTC_OP_NE, fold_ne},   {PTC_OP_LT, fold_lt},     {PTC_OP_LE, fold_le},
     {PTC_OP_AND, fold_and}, {PTC_OP_OR, fold_or},
 };
 
@@ -343,8 +343,7 @@ static ptc_value_t *fold(ptc_builder_t *b, const ptc_op_t *op) {
   const double value = fn(c[0], c[1]);
   const ptc_dtype_t dtype = type_of(op)->dtype;
   const bool exact = ptc_dtype_round(dtype, value) == value;
-  if (isnan(value) || (!ptc_dtype_is_float(dtype) && (!exact || fabs(value) > 0x1p53)))
-    return NULL;
+  if (isnan(value) || (!ptc_dtype_is_float(dtype) && (!exact || fabs(value) > 0x1p53))) return NULL;
   return ptc_build_constant(b, dtype, value);
 }
 
@@ -393,8 +392,8 @@ static ptc_value_t *apply_rules(ptc_builder_t *b, const ptc_op_t *op) {
   return made;
 }
 
-// A carried value that no turn changes is its initial value; a collected instance of a bundle is the
-// bundle.
+// A carried value that no turn changes is its initial value; a collected instance of a bundle is
+// the bundle.
 static bool simplify_repeat(ptc_map_t *replaced, const ptc_op_t *repeat) {
   bool changed = false;
   ptc_value_t *const *args = repeat->body->args;

@@ -1,0 +1,27 @@
+// Private to recompute*.c.
+#ifndef PTC_PASSES_RECOMPUTE_IMPL_H_
+#define PTC_PASSES_RECOMPUTE_IMPL_H_
+
+#include "ir/module.h"
+
+// A region of the forward pass and its gradient, in one block. The gradient takes values that the
+// forward region collects as bundles: the saved values.
+typedef struct ptc_pair_s {
+  ptc_module_t *module;
+  ptc_op_t *forward, *backward;
+} ptc_pair_t;
+
+// Which bundle of |backward| (of its num_each) is the collected value |index| of |forward|; -1 if
+// none is. |index| counts results.
+int32_t ptc_pair_find_saved(const ptc_pair_t *pair, int32_t index);
+
+// Computes in |backward| what it takes from |forward|, but for the values that are keys of |keep|
+// (values of forward's body): these are saved, and everything that recomputing needs of them. Of
+// the region's inputs only the carried values are saved, where they are needed.
+void ptc_recompute_pair(const ptc_pair_t *pair, const ptc_map_t *keep);
+
+// Saves the carried values every |period| turns only: the pair becomes a pair of nested regions,
+// and one more without outer loop for the remaining turns.
+ptc_status_t ptc_recompute_every(const ptc_pair_t *pair, int64_t period);
+
+#endif  // PTC_PASSES_RECOMPUTE_IMPL_H_
