@@ -378,6 +378,9 @@ static ptc_status_t visit_func(ptc_module_t *module, ptc_func_t *func, int64_t m
   ptc_micro_t m = {.module = module, .func = func};
   m.dim = ptc_module_intern(module, "b");
   m.axis = ptc_module_intern(module, "micro");
+  ptc_axis_ref_t *axis_ref = PTC_ARENA_NEW(&module->arena, ptc_axis_ref_t);
+  axis_ref->axis = m.axis;
+  m.axis_ref = axis_ref;
   int64_t batch = 0;
   if (!func_has_batch(&m, &batch)) return PTC_OK;
   if (batch % micro_batch != 0)

@@ -8,6 +8,7 @@ typedef struct ptc_micro_s {
   ptc_module_t *module;
   ptc_func_t *func;
   const char *dim, *axis;             // "b", "micro"; interned
+  const ptc_axis_ref_t *axis_ref;     // one: the axis; lives as long as the module
   int64_t count;                      // micro-batches
   ptc_op_t *loop;                     // the repeat over the axis
   ptc_op_t *first_in_loop;            // the first op that was moved there; shards go before it

@@ -18,9 +18,7 @@ static bool is_partial(const ptc_value_t *value) { return value->type->num_parti
 
 static const ptc_type_t *as_partial(const ptc_micro_t *m, const ptc_type_t *type) {
   ptc_type_t *partial = ptc_type_with_dtype(&m->module->arena, type, type->dtype);
-  ptc_axis_ref_t *axes = PTC_ARENA_ARRAY(&m->module->arena, ptc_axis_ref_t, 1);
-  axes[0].axis = m->axis;
-  partial->partial = axes;
+  partial->partial = m->axis_ref;
   partial->num_partial = 1;
   partial->partial_kind = PTC_REDUCE_SUM;
   return partial;
@@ -48,8 +46,7 @@ static const ptc_type_t *with_sharded_batch(const ptc_micro_t *m, const ptc_type
   if (at < 0 || type->dims[at].num_axes > 0) return type;
   ptc_dim_t dims[PTC_MAX_DIMS];
   memcpy(dims, type->dims, (size_t)type->num_dims * sizeof(dims[0]));
-  const ptc_axis_ref_t axis = {.axis = m->axis};
-  dims[at].axes = &axis;
+  dims[at].axes = m->axis_ref;
   dims[at].num_axes = 1;
   return ptc_type_new(&m->module->arena, type->dtype, dims, type->num_dims);
 }
@@ -66,8 +63,7 @@ static ptc_value_t *partial_one(ptc_micro_t *m, ptc_dtype_t dtype) {
     const int32_t at = ptc_type_find_dim(type, m->dim);
     if (at >= 0) dim.extent = type->dims[at].extent;
   }
-  const ptc_axis_ref_t axis = {.axis = m->axis};
-  dim.axes = &axis;
+  dim.axes = m->axis_ref;
   dim.num_axes = 1;
   ptc_value_t *sample = ptc_build_iota(&b, &dim);
   ptc_value_t *first = ptc_build_binary_const(&b, PTC_OP_EQ, sample, 0);
