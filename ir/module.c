@@ -49,11 +49,17 @@ ptc_global_t *ptc_module_find_global(const ptc_module_t *module, const char *pat
   return NULL;
 }
 
+// The file's name may belong to a syntax tree that is dropped before the module.
+static ptc_loc_t own_loc(ptc_module_t *module, ptc_loc_t loc) {
+  if (loc.file) loc.file = ptc_module_intern(module, loc.file);
+  return loc;
+}
+
 ptc_func_t *ptc_module_add_func(ptc_module_t *module, const char *name, ptc_loc_t loc) {
   ptc_func_t *func = PTC_ARENA_NEW(&module->arena, ptc_func_t);
   func->name = ptc_module_intern(module, name);
   func->module = module;
-  func->loc = loc;
+  func->loc = own_loc(module, loc);
   func->body = ptc_block_new(module, func, NULL);
   ptc_func_t **link = &module->funcs;
   while (*link) link = &(*link)->next;
@@ -67,7 +73,7 @@ ptc_global_t *ptc_module_add_global(ptc_module_t *module, ptc_global_kind_t kind
   global->path = ptc_module_intern(module, path);
   global->kind = kind;
   global->type = type;
-  global->loc = loc;
+  global->loc = own_loc(module, loc);
   for (int i = 0; i < PTC_MAX_COUNTS; i++) global->turn_step[i] = 1;
   if (module->num_globals == module->cap_globals) {
     module->cap_globals = module->cap_globals ? 2 * module->cap_globals : 16;
@@ -198,7 +204,7 @@ ptc_op_t *ptc_op_new(ptc_module_t *module, ptc_opcode_t opcode, ptc_loc_t loc,
                      ptc_value_t *const *operands, int32_t num_operands, int32_t num_results) {
   ptc_op_t *op = PTC_ARENA_NEW(&module->arena, ptc_op_t);
   op->opcode = opcode;
-  op->loc = loc;
+  op->loc = own_loc(module, loc);
   op->num_operands = op->cap_operands = num_operands;
   op->operands = grow_array(module, operands, num_operands, num_operands, sizeof(*operands));
   op->num_results = num_results;
