@@ -78,7 +78,7 @@ struct ptc_op_s {
   // The body's arguments: the turn (i32[]), the carried values, one instance of each bundle.
   // Its yield: num_carry next values, then the values to collect (instance r of the result is what
   // turn r yields). The body may use values of enclosing blocks (captures).
-  // RETURN: operand i has the description return_names / return_globals [i].
+  // RETURN: operand i is described by the function's results[i].
   int32_t num_carry, num_each;
 };
 
