@@ -415,7 +415,8 @@ static bool parse_global(parser_t *p, ptc_global_kind_t kind) {
     (void)ptc_error(p->diag, loc, PTC_INVALID_INPUT, "ir-global", "@%s is declared twice", path);
     return false;
   }
-  ptc_global_t *global = ptc_module_add_global(p->module, kind, path, type, own_loc);
+  ptc_global_t *global =
+      ptc_module_add_global(p->module, kind, path, type, own_loc.file ? own_loc : loc);
   for (int32_t i = 0; i < num_turns; i++) {
     global->turn_first[i] = first[i];
     global->turn_step[i] = step[i];
@@ -704,11 +705,9 @@ static bool parse_op(parser_t *p, ptc_block_t *block) {
     ptc_loc_t own = op->loc;
     op->loc = (ptc_loc_t){0};
     ok = parse_op_rest(p, op, block);
-    // An error in this op points to the text at hand, whatever its loc says.
-    ptc_loc_t written = op->loc;
-    op->loc = own;
+    // Without a loc of its own, an op's place is this text.
+    if (!op->loc.file) op->loc = own;
     ok = ok && infer_missing(p, op);
-    op->loc = written;
     if (ok && !op->parent) ptc_op_insert(op, block, NULL);
   }
   for (int64_t i = 0; i < names.len; i++)
@@ -744,7 +743,7 @@ static bool parse_func(parser_t *p) {
     return false;
   }
   advance(p);
-  p->func = ptc_module_add_func(p->module, name, (ptc_loc_t){0});
+  p->func = ptc_module_add_func(p->module, name, loc);
   p->values = (ptc_map_t){0};
   p->scope.len = 0;
   p->depth = 0;
