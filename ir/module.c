@@ -130,8 +130,20 @@ int64_t ptc_module_num_ops(const ptc_module_t *module) {
 
 // --- functions
 
+// The hint of an argument bound to "block.*.attn.wq": block.attn.wq.
+static const char *arg_hint(ptc_module_t *module, const char *path) {
+  char *hint = ptc_arena_strdup(&module->arena, path), *to = hint;
+  for (const char *p = path; *p; p++) {
+    if (p[0] == '.' && p[1] == '*') p++;
+    else *to++ = *p;
+  }
+  *to = '\0';
+  return ptc_module_intern(module, hint);
+}
+
 ptc_value_t *ptc_func_add_arg(ptc_func_t *func, const ptc_global_t *global) {
-  ptc_value_t *arg = ptc_block_add_arg(func->body, global->type, NULL);
+  ptc_value_t *arg =
+      ptc_block_add_arg(func->body, global->type, arg_hint(func->module, global->path));
   func->arg_globals[arg->index] = global;
   return arg;
 }
