@@ -25,7 +25,7 @@ import json, sys
 for case in json.load(open("tests/torch/cases.json"))["cases"]:
     if len(sys.argv) > 1 and case["name"] not in sys.argv[1:]:
         continue
-    sets = " ".join("--set " + key + "=" + json.dumps(value).replace(" ", "").replace('"', "")
+    sets = " ".join("--set " + key + "=" + json.dumps(value).translate({ord(c): "" for c in ' "[]'})
                     for key, value in case["set"].items())
     print(case["name"], case["model"], sets)
 PY
