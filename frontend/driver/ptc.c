@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "frontend/driver/compile.h"
+#include "frontend/driver/interpret.h"
 #include "frontend/driver/options.h"
 #include "ir/text.h"
 
 static const char usage[] =
     "usage: ptc MODEL.ptm... [options]             compile\n"
     "       ptc check MODEL.ptm... [options]       report errors only\n"
+    "       ptc interpret MODEL.ptm... [options]   run a function on the reference interpreter\n"
     "\n"
     "options\n"
     "  --set NAME=VALUE       a parameter of the model (layers=24), the batch (batch=4) or a train\n"
@@ -161,6 +163,10 @@ static ptc_status_t compile(arguments_t *args, ptc_diag_t *diag, const char *con
 
 int main(int argc, char **argv) {
   static arguments_t args;
+  if (argc > 1 && strcmp(argv[1], "interpret") == 0) {
+    argv[1] = argv[0];
+    return ptc_interpret_main(argc - 1, argv + 1);
+  }
   if (argc > 1 && strcmp(argv[1], "check") == 0) {
     args.check = true;
     argv[1] = argv[0];

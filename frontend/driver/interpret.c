@@ -1,0 +1,128 @@
+#include "frontend/driver/interpret.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "frontend/driver/compile.h"
+#include "frontend/driver/options.h"
+#include "frontend/driver/run_module.h"
+
+static const char usage[] =
+    "usage: ptc interpret MODEL.ptm... [options]\n"
+    "Compiles the model and runs one of its functions on the reference interpreter: slow, and the\n"
+    "meaning of the IR. State starts from @init; integer inputs are drawn at random unless loaded.\n"
+    "\n"
+    "options\n"
+    "  --func=NAME            train (default), eval or init\n"
+    "  --stop-after=PASS      the module after this pass (autodiff: gradients, no optimizer)\n"
+    "  --mode=MODE            exact (default: double, dtypes ignored) or typed (every value rounded)\n"
+    "  --load=FILE            state and inputs from a safetensors file\n"
+    "  --dump=FILE            results, gradients, state and inputs to a safetensors file\n"
+    "  --state=PATH=NUMBER    set a global, e.g. step=3\n"
+    "  --set NAME=VALUE       as for `ptc MODEL.ptm`\n"
+    "  --diagnostics=FORMAT   text or json\n"
+    "  -h, --help             this text\n";
+
+typedef struct interpret_args_s {
+  ptc_common_options_t common;
+  ptc_pass_options_t pass;
+  ptc_run_options_t run;
+  const char *sets[64];
+  const char *func;
+} interpret_args_t;
+
+enum { OPT_FUNC = 256, OPT_STOP_AFTER, OPT_MODE, OPT_LOAD, OPT_DUMP, OPT_STATE, OPT_SET,
+       OPT_DIAGNOSTICS };
+
+static const struct option long_options[] = {
+    {"func", required_argument, NULL, OPT_FUNC},
+    {"stop-after", required_argument, NULL, OPT_STOP_AFTER},
+    {"mode", required_argument, NULL, OPT_MODE},
+    {"load", required_argument, NULL, OPT_LOAD},
+    {"dump", required_argument, NULL, OPT_DUMP},
+    {"state", required_argument, NULL, OPT_STATE},
+    {"set", required_argument, NULL, OPT_SET},
+    {"diagnostics", required_argument, NULL, OPT_DIAGNOSTICS},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static int usage_error(const char *what, const char *value) {
+  fprintf(stderr, "ptc interpret: %s%s%s\nrun `ptc interpret --help` for the options\n", what,
+          value ? ": " : "", value ? value : "");
+  return PTC_EXIT_USAGE;
+}
+
+// -1: go on; else the exit status.
+static int read_option(int option, interpret_args_t *args) {
+  switch (option) {
+    case OPT_FUNC: args->func = optarg; return -1;
+    case OPT_STOP_AFTER:
+      if (strcmp(optarg, "lower") != 0 && !ptc_pass_find(optarg))
+        return usage_error("there is no such pass", optarg);
+      args->pass.stop_after = optarg;
+      return -1;
+    case OPT_MODE:
+      if (strcmp(optarg, "exact") != 0 && strcmp(optarg, "typed") != 0)
+        return usage_error("--mode is exact or typed", optarg);
+      args->run.mode = optarg[0] == 't' ? PTC_INTERP_TYPED : PTC_INTERP_EXACT;
+      return -1;
+    case OPT_LOAD: args->run.load_path = optarg; return -1;
+    case OPT_DUMP: args->run.dump_path = optarg; return -1;
+    case OPT_STATE:
+      if (args->run.num_sets == 64) return usage_error("too many --state", NULL);
+      args->sets[args->run.num_sets++] = optarg;
+      return -1;
+    case OPT_SET:
+      if (!ptc_options_add_override(&args->common, optarg))
+        return usage_error("--set takes NAME=VALUE", optarg);
+      return -1;
+    case OPT_DIAGNOSTICS:
+      if (!ptc_options_set_diagnostics(&args->common, optarg))
+        return usage_error("--diagnostics is text or json", optarg);
+      return -1;
+    case 'h': fputs(usage, stdout); return ptc_status_exit_code(ptc_options_close_stdout());
+    default: fputs("run `ptc interpret --help` for the options\n", stderr); return PTC_EXIT_USAGE;
+  }
+}
+
+static ptc_status_t interpret(interpret_args_t *args, ptc_diag_t *diag, const char *const *files,
+                              int32_t num_files) {
+  ptc_lower_options_t options = {args->common.overrides, args->common.num_overrides};
+  ptc_module_t *module;
+  ptc_status_t status = ptc_compile_files(diag, files, num_files, &options, &module);
+  if (status != PTC_OK) return status;
+  if (!module)
+    return ptc_error(diag, (ptc_loc_t){.file = files[0]}, PTC_INVALID_INPUT, "no-model",
+                     "there is no model to run; add a file with `model NAME(...) { ... }`");
+  if (!args->pass.stop_after || strcmp(args->pass.stop_after, "lower") != 0) {
+    ptc_pass_ctx_t ctx;
+    ptc_pass_ctx_init(&ctx, &args->pass);
+    status = ptc_pipeline_train(&ctx, module);
+    ptc_pass_ctx_deinit(&ctx);
+  }
+  if (status == PTC_OK) status = ptc_run_module(module, args->func, &args->run);
+  ptc_module_destroy(module);
+  return status;
+}
+
+int ptc_interpret_main(int argc, char **argv) {
+  static interpret_args_t args;
+  args.func = "train";
+  args.run.init = args.run.draw_inputs = true;
+  args.run.sets = args.sets;
+  for (int option; (option = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
+    int exit_status = read_option(option, &args);
+    if (exit_status >= 0) return exit_status;
+  }
+  if (optind == argc) return usage_error("no input file", NULL);
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_status_t status =
+      interpret(&args, &diag, (const char *const *)argv + optind, (int32_t)(argc - optind));
+  ptc_options_print_diagnostics(&args.common, &diag);
+  ptc_diag_deinit(&diag);
+  ptc_status_t written = ptc_options_close_stdout();
+  return ptc_status_exit_code(status != PTC_OK ? status : written);
+}
