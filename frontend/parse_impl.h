@@ -72,6 +72,7 @@ typedef struct ptm_bracket_s {
   ptc_loc_t loc;
   int32_t indent;  // column of the first token on its line
   ptm_block_kind_t block;
+  int head;        // of a '{': first token of the statement that it belongs to
   bool is_options;  // the parenthesis right after `param`
 } ptm_bracket_t;
 
@@ -98,6 +99,8 @@ struct ptm_parse_s {
   ptm_block_kind_t pending;   // kind of the next '{', by the keyword before it
   ptm_token_t token;          // delivered last
   ptm_token_t previous;       // delivered before that one; kind 0 at the start
+  ptm_token_t before_previous;
+  ptm_token_t before_line;    // delivered last before the current line
   ptm_token_t statement;      // first token of the statement or item
   int32_t statement_indent;   // of the line that it stands on
   ptm_token_t last_statement;  // the one before, in case |token| turns out not to begin one
@@ -114,6 +117,7 @@ struct ptm_parse_s {
   ptm_token_t end_of_text;    // kind 0 until it was scanned
   bool at_end;
   ptc_loc_t last_close;       // the '}' that last closed an item
+  ptm_bracket_t dropped_paren;  // what |token|, a brace, left open; kind 0 if nothing
   ptm_bracket_t suspect;      // a '{' whose '}' stands further left than its line
   bool has_suspect;
   bool reported_unclosed, reported_stray, reported_depth;
@@ -124,6 +128,7 @@ struct ptm_parse_s {
   int32_t sync_base;          // num_brackets up to and including the enclosing '{'
   int32_t sync_indent;        // of the broken statement
   ptc_loc_t error_loc;        // where the latest error was found
+  ptc_loc_t lexical_loc;      // of the latest error in the characters of a token
   int32_t num_stuck;          // errors at that same place
   bool gave_up;
 };
@@ -145,8 +150,13 @@ const ptm_bracket_t *ptm_open_paren(const ptm_parse_t *p);
 // Called after an error was reported at |p->token|: chooses where the parser goes on.
 // |at_boundary|: a statement could have ended before the token; |wants_brace|: '{' was expected.
 void ptm_recover(ptm_parse_t *p, bool at_boundary, bool wants_brace);
-// Like ptm_recover at a token that opens a new item inside a block: closes all blocks first.
-void ptm_recover_closing(ptm_parse_t *p);
+// Like ptm_recover at a token that cannot stand in |num_blocks| of the open blocks: closes them
+// first.
+void ptm_recover_closing(ptm_parse_t *p, int32_t num_blocks);
+// Number of open blocks.
+int32_t ptm_num_blocks(const ptm_parse_t *p);
+// The innermost open '{', or NULL.
+const ptm_bracket_t *ptm_open_block(const ptm_parse_t *p);
 // May this kind of token begin a statement, an item, or end a block?
 bool ptm_begins_statement(int kind);
 // Can an expression end with this kind of token?
@@ -162,6 +172,8 @@ void ptm_lexical_error(ptm_parse_t *p, ptc_loc_t loc, const char *id, const char
     __attribute__((format(printf, 4, 5)));
 // A character outside ASCII, well-formed as UTF-8.
 void ptm_bad_character(ptm_parse_t *p, ptc_loc_t loc, const char *bytes, size_t len);
+// Complains of bytes in a string that are no text.
+void ptm_check_string(ptm_parse_t *p, ptc_loc_t loc, const char *text, size_t len);
 // |text| cut to a length fit for a message.
 const char *ptm_excerpt(ptm_parse_t *p, const char *text, size_t len);
 void ptm_too_deep(ptm_parse_t *p, ptc_loc_t loc);

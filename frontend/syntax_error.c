@@ -73,13 +73,6 @@ static const char *meant_keyword(const error_t *e, const char *name) {
   return ptc_nearest_name(name, candidates, count);
 }
 
-// Keywords that begin a statement of a body; not all are expected where a misspelt one shows.
-static const char *meant_statement(const char *name) {
-  static const char *const words[] = {"layer",  "dim",    "param",  "input", "loss", "metric",
-                                      "output", "return", "repeat", "if",    "else"};
-  return ptc_nearest_name(name, words, (int64_t)(sizeof(words) / sizeof(words[0])));
-}
-
 // ---- what was expected ----
 
 typedef struct phrase_list_s {
@@ -107,6 +100,7 @@ static const char *expected_phrase(const error_t *e) {
     int mark = marks[i];
     // A call or an index may follow any value: no news. Nor is '[' or '(' where a value may stand.
     if ((mark == '[' || mark == '(') && (operators || value)) continue;
+    if ((mark == '@' || mark == '=') && operators) continue;
     if (expected[mark]) add_phrase(&list, e->words[mark]);
   }
   if (operators) add_phrase(&list, "an operator");
@@ -165,47 +159,90 @@ static bool report_top_level(const error_t *e) {
   return true;
 }
 
-// `train {` where a model is still open.
-static bool report_unclosed_before_item(const error_t *e) {
+static bool opens_item(int kind) {
+  return kind == PTM_MODEL || kind == PTM_TRAIN || kind == PTM_PARALLEL || kind == PTM_CLUSTER ||
+         kind == PTM_DEVICE || kind == PTM_INCLUDE;
+}
+
+// `train {` where a model is still open: the number of blocks to close, or 0.
+static int32_t report_unclosed_before_item(const error_t *e) {
   ptm_parse_t *p = e->p;
-  int kind = e->found->kind;
-  bool opens_item = kind == PTM_MODEL || kind == PTM_TRAIN || kind == PTM_PARALLEL ||
-                    kind == PTM_CLUSTER || kind == PTM_DEVICE || kind == PTM_INCLUDE;
-  const ptm_bracket_t *open = ptm_open_bracket(p);
-  if (!opens_item || !e->found->starts_line || !open || !e->expected['}']) return false;
+  const ptm_bracket_t *open = ptm_open_block(p);
+  if (!opens_item(e->found->kind) || !e->found->starts_line || !open || !e->expected['}']) return 0;
+  if (e->found->loc.column > p->brackets[0].indent) return 0;
   if (p->has_suspect) open = &p->suspect;
   REPORT(e, e->found->loc, "expected '}' before %s", describe(p, e->found));
   ptc_note(p->diag, open->loc, "this '{' is not closed");
-  p->reported_unclosed = true;
+  return ptm_num_blocks(p);
+}
+
+// `if a {` and then `else` with no '}' between.
+static int32_t report_unclosed_before_else(const error_t *e) {
+  ptm_parse_t *p = e->p;
+  const ptm_bracket_t *open = ptm_open_block(p);
+  if (e->found->kind != PTM_ELSE) return 0;
+  if (!open || open->head != PTM_IF || !e->expected['}'] ||
+      e->found->loc.column != open->indent) return 0;
+  REPORT(e, e->found->loc, "expected '}' before 'else'");
+  ptc_note(p->diag, open->loc, "this '{' is not closed");
+  return 1;
+}
+
+// A block inside a model, an `else` without `if`, a path in an expression.
+static bool report_misplaced(const error_t *e) {
+  ptm_parse_t *p = e->p;
+  const ptm_token_t *found = e->found;
+  if (opens_item(found->kind) && ptm_open_block(p) && e->expected['}'])
+    REPORT(e, found->loc, "'%s' stands inside a block; it belongs to the top level", found->text);
+  else if (found->kind == PTM_ELSE)
+    REPORT(e, found->loc, "'else' without an 'if' block before it");
+  else if (found->kind == PTM_PATH && ptm_block_kind(p) != PTM_BLOCK_SETTINGS)
+    REPORT(e, found->loc, "a name has no '.': \"%s\" is a path, for parallel blocks only",
+           ptm_excerpt(p, found->text, strlen(found->text)));
+  else if ((found->kind == ')' || found->kind == ']') &&
+           (!p->token_brackets || p->brackets[p->token_brackets - 1].kind == '{'))
+    REPORT(e, found->loc, "'%c' closes nothing", found->kind);
+  else
+    return false;
   return true;
 }
 
-// `retrun y`, `parm w[d]`, `gelu(x)`: the error shows at the second token of the statement.
-static bool report_misspelt_statement(const error_t *e) {
+// `retrun y`, `parm w[d]`: the error shows at the second token of the statement.
+static const char *meant_first_word(const error_t *e) {
+  static const char *const body[] = {"layer",  "dim",    "param",  "input", "loss", "metric",
+                                     "output", "return", "repeat", "if",    "else"};
+  static const char *const settings[] = {"shard", "cut"};
   ptm_parse_t *p = e->p;
-  const ptm_token_t *word = &p->previous, *found = e->found;
-  // At a wrong token |p->previous| is the one before it, and that began the statement.
+  const ptm_token_t *word = &p->previous;
   if (word->kind != PTM_IDENT || word->loc.line != p->statement.loc.line ||
-      word->loc.column != p->statement.loc.column || ptm_block_kind(p) == PTM_BLOCK_NONE)
-    return false;
-  bool in_body = ptm_block_kind(p) == PTM_BLOCK_BODY || found->kind == '{';
-  const char *meant = in_body ? meant_statement(word->text) : NULL;
-  if (ptm_block_kind(p) == PTM_BLOCK_SETTINGS) {
-    static const char *const words[] = {"shard", "cut"};
-    meant = ptc_nearest_name(word->text, words, 2);
-  }
+      word->loc.column != p->statement.loc.column)
+    return NULL;
+  ptm_block_kind_t kind = ptm_block_kind(p);
+  if (e->found->kind == '{' && p->token_brackets > 0) kind = PTM_BLOCK_BODY;
+  if (kind == PTM_BLOCK_BODY) return ptc_nearest_name(word->text, body, 11);
+  if (kind == PTM_BLOCK_SETTINGS) return ptc_nearest_name(word->text, settings, 2);
+  return NULL;
+}
+
+// Where `target =` should stand: misspelt keywords, `==`, and expressions that are nobody's value.
+static bool report_no_assignment(const error_t *e) {
+  ptm_parse_t *p = e->p;
+  const ptm_token_t *found = e->found;
+  const char *meant = meant_first_word(e);
   if (meant) {
-    REPORT(e, word->loc, "unknown word \"%s\"; did you mean '%s'?", word->text, meant);
+    REPORT(e, p->previous.loc, "unknown word \"%s\"; did you mean '%s'?", p->previous.text, meant);
     return true;
   }
-  if (!e->expected['='] || !in_body) return false;
+  bool after_target = e->expected['='] && !e->expected['+'] && p->statement.kind == PTM_IDENT;
+  if (!after_target) return false;
   if (found->kind == PTM_EQ) {
     REPORT(e, found->loc, "an assignment is written '=', not '=='");
     return true;
   }
-  if (found->kind == '(' || found->kind == '@' || is_operator(found->kind) || found->kind == '}' ||
-      (found->starts_line && ptm_begins_statement(found->kind))) {
-    REPORT(e, word->loc, "an expression alone is no statement: write 'name = …'");
+  bool ends = found->kind == '}' || (found->starts_line && ptm_begins_statement(found->kind));
+  if (ptm_block_kind(p) == PTM_BLOCK_BODY &&
+      (found->kind == '(' || found->kind == '@' || is_operator(found->kind) || ends)) {
+    REPORT(e, p->statement.loc, "an expression alone is no statement: write 'name = …'");
     return true;
   }
   return false;
@@ -226,54 +263,66 @@ static bool report_keyword_as_name(const error_t *e) {
   return true;
 }
 
-static bool closes(int kind) { return kind == ')' || kind == ']' || kind == '}'; }
+// Does |found| begin a line, so that the mistake is at the end of the line before?
+static bool is_late(const error_t *e) {
+  const ptm_token_t *found = e->found, *before = &e->p->previous;
+  return before->text && before->kind != PTM_SYNC &&
+         (found->kind == PTM_END ||
+          (found->starts_line && (found->kind == '}' || ptm_begins_statement(found->kind))));
+}
 
-// `f(x` and then a new statement or another kind of bracket.
+// `f(x` and then a new statement, a brace, or another kind of bracket.
 static bool report_unclosed_paren(const error_t *e) {
   ptm_parse_t *p = e->p;
   const ptm_token_t *found = e->found;
-  // |found| itself has been tracked already: the bracket that it closed lies above the top.
   const ptm_bracket_t *open = NULL;
-  if (closes(found->kind) || found->kind == '{') {
-    if (p->token_brackets > 0) open = &p->brackets[p->token_brackets - 1];
-    if (found->kind == '{' && p->num_brackets == p->token_brackets + 1) open = NULL;
-    if (found->kind == '{' && open == NULL && e->expected[')']) {
-      REPORT(e, found->loc, "expected ')' before '{'");
-      return true;
-    }
+  if (found->kind == '{' || found->kind == '}') {
+    if (p->dropped_paren.kind) open = &p->dropped_paren;
+  } else if (found->kind == ')' || found->kind == ']') {
+    // It has taken away the bracket that it does not fit.
+    if (p->num_brackets < p->token_brackets) open = &p->brackets[p->num_brackets];
   } else {
     open = ptm_open_paren(p);
     bool new_statement = found->starts_line && ptm_begins_statement(found->kind) &&
                          (found->kind != PTM_IDENT || found->loc.column <= p->statement_indent);
     if (!new_statement && found->kind != PTM_END) return false;
   }
-  if (!open || open->kind == '{') return false;
+  if (!open) return false;
   int close = open->kind == '(' ? ')' : ']';
   if (found->kind == close || !e->expected[close]) return false;
-  REPORT(e, found->loc, "expected '%c' before %s", close, describe(p, found));
+  if (is_late(e))
+    REPORT(e, p->previous.loc, "expected '%c' after %s", close, describe(p, &p->previous));
+  else
+    REPORT(e, found->loc, "expected '%c' before %s", close, describe(p, found));
   ptc_note(p->diag, open->loc, "'%c' is opened here", open->kind);
   return true;
 }
 
-// `x + * y`, `f(, x)`, `y =`: no value where one must stand.
+// `y = x *` and then `z = 3`: the error shows only at the second '='.
+static bool report_cut_short(const error_t *e) {
+  ptm_parse_t *p = e->p;
+  const ptm_token_t *found = e->found, *first = &p->line_tokens[0], *before = &p->before_line;
+  if ((found->kind != '=' && found->kind != '[') || e->expected[found->kind] ||
+      found->loc.line == p->statement.loc.line || found->starts_line || ptm_open_paren(p) ||
+      p->num_line_tokens > PTM_MAX_LINE_TOKENS || first->kind != PTM_IDENT ||
+      first->loc.column > p->statement_indent || !before->text || ptm_ends_expression(before->kind))
+    return false;
+  bool wants_value = is_operator(before->kind) || before->kind == '=' || before->kind == PTM_NOT;
+  const char *what = wants_value ? "a value" : "a name or value";
+  REPORT(e, before->loc, "%s is missing after %s", what, describe(p, before));
+  return true;
+}
+
+// `x + * y`, `y =`: no value where one must stand.
 static bool report_missing_value(const error_t *e) {
   ptm_parse_t *p = e->p;
   const ptm_token_t *found = e->found, *before = &p->previous;
-  // `y = x *` and then `z = 3`: the value is missing at the end of the line before.
-  if ((found->kind == '=' || found->kind == '[') && found->loc.line != p->statement.loc.line &&
-      p->num_line_tokens > 1 && p->num_line_tokens <= PTM_MAX_LINE_TOKENS &&
-      p->line_tokens[0].kind == PTM_IDENT && !e->expected[found->kind] &&
-      p->line_tokens[0].loc.column <= p->statement_indent && !ptm_open_paren(p) &&
-      p->statement.kind != PTM_DIM) {
-    REPORT(e, p->line_tokens[0].loc, "a value is missing at the end of the line before \"%s\"",
-           p->line_tokens[0].text);
-    return true;
-  }
   bool value_expected = e->expected[PTM_NUMBER] && e->expected[PTM_IDENT] && !e->expected['}'];
-  if (!value_expected || begins_value(found->kind)) return false;
+  if (!value_expected || begins_value(found->kind) || found->kind == PTM_PATH) return false;
   if (!is_operator(before->kind) && before->kind != '=' && before->kind != PTM_NOT) return false;
-  ptc_loc_t loc = found->starts_line ? before->loc : found->loc;
-  REPORT(e, loc, "a value is missing after %s", describe(p, before));
+  if (is_keyword(found) && !is_operator(found->kind) && !is_late(e)) return false;
+  REPORT(e, is_late(e) ? before->loc : found->loc, "a value is missing after %s",
+         describe(p, before));
   return true;
 }
 
@@ -313,6 +362,29 @@ static bool report_equals(const error_t *e) {
   return true;
 }
 
+// `w[d f]`, `output a b`.
+static bool report_missing_comma(const error_t *e) {
+  const ptm_token_t *found = e->found;
+  bool is_item = begins_value(found->kind) || found->kind == PTM_PATH;
+  if (!is_item || !e->expected[','] || e->expected['~'] || e->expected['='] || found->starts_line ||
+      !ptm_ends_expression(e->p->previous.kind))
+    return false;
+  REPORT(e, found->loc, "missing ',' before %s", describe(e->p, found));
+  return true;
+}
+
+// `bandwidth = 3 parsec`: in a cluster a name after a number is meant as its unit.
+static bool report_unknown_unit(const error_t *e) {
+  ptm_parse_t *p = e->p;
+  ptm_block_kind_t kind = ptm_block_kind(p);
+  if ((kind != PTM_BLOCK_CLUSTER && kind != PTM_BLOCK_DEVICE) || !e->expected['='] ||
+      p->previous.kind != PTM_IDENT || p->before_previous.kind != PTM_NUMBER ||
+      p->before_previous.loc.line != p->previous.loc.line)
+    return false;
+  REPORT(e, p->previous.loc, "unknown unit \"%s\"", p->previous.text);
+  return true;
+}
+
 static bool report_misspelt_keyword(const error_t *e) {
   if (e->found->kind != PTM_IDENT && e->found->kind != PTM_JUXTAPOSED) return false;
   const char *meant = meant_keyword(e, e->found->text);
@@ -330,21 +402,31 @@ void ptm_syntax_error(ptm_parse_t *p, const bool *expected, const char *const *w
     p->statement = p->last_statement;
     p->statement_indent = p->last_statement_indent;
   }
-  if (p->token.is_synthetic) {
-    // The missing '}' has been reported, or supplied.
-    ptm_recover(p, at_boundary, false);
-    return;
+  static bool (*const reports[])(const error_t *) = {
+      report_top_level,     report_misplaced,        report_cut_short,
+      report_unclosed_paren, report_unknown_unit,    report_no_assignment,
+      report_missing_value, report_keyword_as_name,  report_missing_operator,
+      report_equals,        report_chained_comparison, report_misspelt_keyword,
+      report_missing_comma,
+  };
+  bool is_said = p->token.is_synthetic ||  // the missing '}' has been reported, or supplied
+                 (p->lexical_loc.line == p->token.loc.line &&
+                  p->lexical_loc.column == p->token.loc.column);
+  if (!is_said) {
+    int32_t num_blocks = report_unclosed_before_item(&e);
+    if (!num_blocks) num_blocks = report_unclosed_before_else(&e);
+    if (num_blocks) {
+      ptm_recover_closing(p, num_blocks);
+      return;
+    }
   }
-  if (report_unclosed_before_item(&e)) {
-    ptm_recover_closing(p);
-    return;
-  }
-  if (!report_top_level(&e) && !report_misspelt_statement(&e) && !report_keyword_as_name(&e) &&
-      !report_unclosed_paren(&e) && !report_missing_value(&e) && !report_missing_operator(&e) &&
-      !report_equals(&e) && !report_chained_comparison(&e) &&
-      !report_misspelt_keyword(&e)) {
+  for (size_t i = 0; i < sizeof(reports) / sizeof(reports[0]) && !is_said; i++)
+    is_said = reports[i](&e);
+  if (!is_said && is_late(&e))
+    REPORT(&e, p->previous.loc, "expected %s after %s", expected_phrase(&e),
+           describe(p, &p->previous));
+  else if (!is_said)
     REPORT(&e, p->token.loc, "expected %s, found %s", expected_phrase(&e), describe(p, &p->token));
-  }
   ptm_recover(p, at_boundary, expected['{']);
 }
 
@@ -356,12 +438,35 @@ static bool is_skipped(const ptm_parse_t *p, ptc_loc_t loc) {
 }
 
 void ptm_lexical_error(ptm_parse_t *p, ptc_loc_t loc, const char *id, const char *format, ...) {
+  p->lexical_loc = loc;
   if (is_skipped(p, loc)) return;
   va_list args;
   va_start(args, format);
   ptc_arena_t *arena = &p->ast->arena;
   ptc_error(p->diag, loc, PTC_INVALID_INPUT, id, "%s", ptc_arena_vprintf(arena, format, args));
   va_end(args);
+}
+
+// Length of the well-formed character at |text|, 0 if there is none.
+static size_t character_length(const unsigned char *text, size_t len) {
+  if (text[0] < 0x80) return text[0] >= 0x20 && text[0] != 0x7f ? 1 : 0;
+  size_t need = text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
+  if (text[0] < 0xc2 || text[0] > 0xf4 || need > len) return 0;
+  for (size_t i = 1; i < need; i++)
+    if ((text[i] & 0xc0) != 0x80) return 0;
+  return need;
+}
+
+void ptm_check_string(ptm_parse_t *p, ptc_loc_t loc, const char *text, size_t len) {
+  for (size_t i = 0; i < len;) {
+    size_t step = character_length((const unsigned char *)text + i, len - i);
+    if (!step) {
+      loc.column += (int32_t)i;
+      ptm_lexical_error(p, loc, "bad-character", "byte 0x%02x in a string", (unsigned char)text[i]);
+      return;
+    }
+    i += step;
+  }
 }
 
 static uint32_t decode_utf8(const char *bytes, size_t len) {
@@ -376,7 +481,7 @@ void ptm_bad_character(ptm_parse_t *p, ptc_loc_t loc, const char *bytes, size_t 
   static const struct { uint32_t code; const char *meant; } lookalikes[] = {
       {0x2212, "-"}, {0x2013, "-"}, {0x2014, "-"}, {0xd7, "*"}, {0xb7, "*"}, {0x22c5, "*"},
       {0xf7, "/"}, {0x2264, "<="}, {0x2265, ">="}, {0x2260, "!="}, {0x201c, "\""},
-      {0x201d, "\""}, {0x2190, "="}, {0x221e, "inf"}, {0xa0, "a space"}, {0x200b, "nothing"}};
+      {0x201d, "\""}, {0x2190, "="}, {0x221e, "inf"}, {0xa0, " "}, {0x200b, ""}};
   uint32_t code = decode_utf8(bytes, len);
   const char *meant = NULL;
   for (size_t i = 0; i < sizeof(lookalikes) / sizeof(lookalikes[0]); i++)
@@ -386,7 +491,7 @@ void ptm_bad_character(ptm_parse_t *p, ptc_loc_t loc, const char *bytes, size_t 
       is_visible ? ptc_arena_printf(&p->ast->arena, "'%.*s' (U+%04X)", (int)len, bytes, code)
                  : ptc_arena_printf(&p->ast->arena, "U+%04X", code);
   if (meant)
-    ptm_lexical_error(p, loc, "bad-character", "unexpected character %s; did you mean %s?", shown,
+    ptm_lexical_error(p, loc, "bad-character", "unexpected character %s; did you mean '%s'?", shown,
                       meant);
   else
     ptm_lexical_error(p, loc, "bad-character", "unexpected character %s: names are ASCII letters, "

@@ -17,6 +17,10 @@ static bool is_item_keyword(int kind) {
          kind == PTM_DEVICE || kind == PTM_INCLUDE;
 }
 
+static bool has_block(int kind) {
+  return kind == PTM_MODEL || kind == PTM_LAYER || kind == PTM_REPEAT || kind == PTM_IF;
+}
+
 bool ptm_begins_statement(int kind) {
   switch (kind) {
     case PTM_IDENT: case PTM_JUXTAPOSED: case PTM_LAYER: case PTM_DIM: case PTM_PARAM:
@@ -68,6 +72,17 @@ const ptm_bracket_t *ptm_open_paren(const ptm_parse_t *p) {
   return top && top->kind != '{' ? top : NULL;
 }
 
+const ptm_bracket_t *ptm_open_block(const ptm_parse_t *p) {
+  int32_t base = brace_base(p);
+  return base ? &p->brackets[base - 1] : NULL;
+}
+
+int32_t ptm_num_blocks(const ptm_parse_t *p) {
+  int32_t count = 0;
+  for (int32_t i = 0; i < p->num_brackets; i++) count += p->brackets[i].kind == '{';
+  return count;
+}
+
 static void push_bracket(ptm_parse_t *p, const ptm_token_t *token) {
   if (p->num_brackets == p->brackets_capacity) {
     p->brackets_capacity = p->brackets_capacity ? 2 * p->brackets_capacity : 32;
@@ -80,6 +95,7 @@ static void push_bracket(ptm_parse_t *p, const ptm_token_t *token) {
     bracket.block = p->pending ? p->pending : outer ? outer : PTM_BLOCK_BODY;
     p->pending = PTM_BLOCK_NONE;
   }
+  bracket.head = p->statement.kind;
   bracket.is_options = token->kind == '(' && p->token.kind == PTM_PARAM;
   p->brackets[p->num_brackets++] = bracket;
 }
@@ -100,6 +116,9 @@ static void close_block(ptm_parse_t *p, const ptm_token_t *token) {
 static void track(ptm_parse_t *p, const ptm_token_t *token) {
   p->token_brackets = p->num_brackets;
   p->closed_options = false;
+  p->dropped_paren.kind = 0;
+  if ((token->kind == '{' || token->kind == '}') && ptm_open_paren(p))
+    p->dropped_paren = *ptm_open_paren(p);
   switch (token->kind) {
     case PTM_MODEL: case PTM_LAYER: p->pending = PTM_BLOCK_BODY; break;
     case PTM_TRAIN: case PTM_PARALLEL: p->pending = PTM_BLOCK_SETTINGS; break;
@@ -140,6 +159,7 @@ static ptm_token_t fetch(ptm_parse_t *p) {
     p->indent = token.loc.column;
     p->num_line_tokens = 0;
     p->line_brackets = p->num_brackets;
+    p->before_line = p->token;
   }
   if (p->num_line_tokens < PTM_MAX_LINE_TOKENS) p->line_tokens[p->num_line_tokens] = token;
   p->num_line_tokens++;
@@ -196,10 +216,19 @@ static bool is_juxtaposed(const ptm_parse_t *p, const ptm_token_t *token) {
 // token was |last|.
 static bool continues(const ptm_parse_t *p, const ptm_token_t *token, int last) {
   if (token->kind == PTM_BROKEN || token->kind == '}') return false;
-  if (!ptm_begins_statement(token->kind)) return true;
-  if (token->kind != PTM_IDENT) return false;
+  bool is_deeper = token->loc.column > p->sync_indent;
   bool unfinished = ptm_open_paren(p) || !(ptm_ends_expression(last) || last == '{' || last == '}');
-  return unfinished && token->loc.column > p->sync_indent;
+  if (ptm_begins_statement(token->kind))
+    return token->kind == PTM_IDENT && unfinished && is_deeper;
+  if (token->kind == ')' || token->kind == ']') return ptm_open_paren(p) != NULL;
+  return is_deeper;
+}
+
+// The '}' of a block whose '{' is missing: it stands exactly below the broken head.
+static bool closes_broken_head(const ptm_parse_t *p, const ptm_token_t *token) {
+  const ptm_bracket_t *outer = ptm_open_block(p);
+  return token->kind == '}' && token->starts_line && has_block(p->statement.kind) &&
+         token->loc.column == p->sync_indent && (!outer || outer->indent < p->sync_indent);
 }
 
 // Skips the rest of a broken statement; returns SYNC, or the '{' that the grammar takes.
@@ -208,6 +237,11 @@ static ptm_token_t skip_to_sync(ptm_parse_t *p) {
   for (;;) {
     ptm_token_t token = fetch(p);
     bool at_base = brace_base(p) <= p->sync_base;
+    if (at_base && closes_broken_head(p, &token)) {
+      p->is_syncing = false;
+      p->num_brackets = brace_base(p);
+      return sync_token(token.loc);
+    }
     bool stops = token.kind == PTM_END || token.kind == PTM_SYNC;
     stops |= token.kind == '}' && at_base;
     stops |= token.starts_line && at_base && !continues(p, &token, last);
@@ -216,6 +250,14 @@ static ptm_token_t skip_to_sync(ptm_parse_t *p) {
       p->num_brackets = brace_base(p);
       if (token.kind == PTM_SYNC) return token;
       unfetch(p, &token);
+      // A broken head without '{' and deeper lines below it: they are its block.
+      if (p->sync_takes_brace && has_block(p->statement.kind) && token.starts_line &&
+          ptm_begins_statement(token.kind) && token.loc.column > p->sync_indent &&
+          p->error_loc.line == p->statement.loc.line && last != '}') {
+        token = (ptm_token_t){.kind = '{', .loc = token.loc, .is_synthetic = true};
+        track(p, &token);
+        return token;
+      }
       return sync_token(token.loc);
     }
     track(p, &token);
@@ -318,8 +360,9 @@ void ptm_recover(ptm_parse_t *p, bool at_boundary, bool wants_brace) {
     ptm_block_kind_t own_kind = p->brackets[p->num_brackets - 1].block;
     bool had_keyword = p->statement.kind != PTM_IDENT;
     if (takes_brace(p, outer_kind, outer || had_keyword ? own_kind : PTM_BLOCK_NONE)) return;
-  } else if (!at_boundary && line_begins_statement(p)) {
-    bool opens_block = wants_brace && p->line_tokens[0].loc.column > p->statement_indent;
+  } else if ((!at_boundary || p->num_line_tokens > 1) && line_begins_statement(p)) {
+    bool opens_block = (wants_brace || has_block(p->statement.kind)) && !at_boundary &&
+                       p->line_tokens[0].loc.column > p->statement_indent;
     ptm_token_t head = sync_token(token.loc);
     if (opens_block) head = (ptm_token_t){.kind = '{', .loc = token.loc, .is_synthetic = true};
     if (replay_line(p, &head, 1)) return;
@@ -327,10 +370,9 @@ void ptm_recover(ptm_parse_t *p, bool at_boundary, bool wants_brace) {
   begin_sync(p);
 }
 
-void ptm_recover_closing(ptm_parse_t *p) {
+void ptm_recover_closing(ptm_parse_t *p, int32_t num_blocks) {
   ptm_token_t head[PTM_MAX_LINE_TOKENS];
-  int32_t count = 0, num_blocks = 0;
-  for (int32_t i = 0; i < p->line_brackets; i++) num_blocks += p->brackets[i].kind == '{';
+  int32_t count = 0;
   if (num_blocks + 1 > PTM_MAX_LINE_TOKENS || is_stuck(p)) {
     ptm_recover(p, true, false);
     return;
@@ -361,6 +403,7 @@ static ptm_token_t next_token(ptm_parse_t *p) {
 int ptm_lex(PTM_STYPE *value, ptc_loc_t *loc, ptm_parse_t *p) {
   if (p->gave_up) return PTM_END;
   ptm_token_t token = next_token(p);
+  p->before_previous = p->previous;
   p->previous = p->token;
   p->token = token;
   *loc = token.loc;
