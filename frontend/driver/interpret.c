@@ -11,7 +11,8 @@
 static const char usage[] =
     "usage: ptc interpret MODEL.ptm... [options]\n"
     "Compiles the model and runs one of its functions on the reference interpreter: slow, and the\n"
-    "meaning of the IR. State starts from @init; integer inputs are drawn at random unless loaded.\n"
+    "meaning of the IR. State starts from @init; inputs are drawn at random unless loaded. Prints the\n"
+    "losses and metrics.\n"
     "\n"
     "options\n"
     "  --func=NAME            train (default), eval or init\n"
@@ -112,6 +113,7 @@ int ptc_interpret_main(int argc, char **argv) {
   args.func = "train";
   args.run.init = args.run.draw_inputs = true;
   args.run.sets = args.sets;
+  args.run.print_to = stdout;
   for (int option; (option = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
     int exit_status = read_option(option, &args);
     if (exit_status >= 0) return exit_status;

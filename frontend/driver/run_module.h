@@ -2,6 +2,8 @@
 #ifndef PTC_FRONTEND_DRIVER_RUN_MODULE_H_
 #define PTC_FRONTEND_DRIVER_RUN_MODULE_H_
 
+#include <stdio.h>
+
 #include "ir/interp.h"
 
 // Seed and streams of inputs that no file gives: stream "data." and the input's path, step 0,
@@ -17,6 +19,7 @@ typedef struct ptc_run_options_s {
   // "path=number": sets all elements of the globals of that path, after loading.
   const char *const *sets;
   int32_t num_sets;
+  FILE *print_to;  // NULL, or where the scalar results are printed: `loss 4.1`
 } ptc_run_options_t;
 
 // Runs @name once and dumps
