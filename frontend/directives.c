@@ -237,7 +237,14 @@ static const struct {
 };
 enum { NUM_PROPS = sizeof(props) / sizeof(*props) };
 
-static void check_props(lower_t *L, const ptc_prop_t *items, int32_t count, char owner) {
+static bool is_formal(const ptc_item_t *item, const char *name) {
+  for (int32_t i = 0; i < item->formals.count; i++)
+    if (strcmp(item->formals.items[i].name, name) == 0) return true;
+  return false;
+}
+
+static void check_props(lower_t *L, const ptc_item_t *item, const ptc_prop_t *items, int32_t count,
+                        char owner) {
   for (int32_t i = 0; i < count; i++) {
     const ptc_prop_t *prop = &items[i];
     const char *names[NUM_PROPS];
@@ -253,6 +260,11 @@ static void check_props(lower_t *L, const ptc_prop_t *items, int32_t count, char
                   near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
       continue;
     }
+    for (int32_t k = 0; k < i; k++)
+      if (strcmp(items[k].name, prop->name) == 0)
+        LOWER_ERROR(L, prop->loc, "duplicate-setting", "property \"%s\" is given twice", prop->name);
+    if (prop->value.name && !is_formal(item, prop->value.name))
+      LOWER_ERROR(L, prop->value.loc, "unknown-name", "unknown number \"%s\"", prop->value.name);
     if (!prop->value.name && unit_kind(prop->value.unit) != props[row].unit)
       LOWER_ERROR(L, prop->value.loc, "unit", "property \"%s\" is %s", prop->name,
                   unit_texts[props[row].unit]);
@@ -265,22 +277,20 @@ static void check_cluster_items(lower_t *L, const ptc_item_t *cluster,
     const ptc_cluster_item_t *item = &items[i];
     switch (item->kind) {
       case PTC_CLUSTER_NODE: {
-        bool known = item->count[0] >= '0' && item->count[0] <= '9';
-        for (int32_t k = 0; k < cluster->formals.count; k++)
-          known |= strcmp(cluster->formals.items[k].name, item->count) == 0;
-        if (!known)
+        bool is_number = item->count[0] >= '0' && item->count[0] <= '9';
+        if (!is_number && !is_formal(cluster, item->count))
           LOWER_ERROR(L, item->loc, "unknown-name", "unknown number \"%s\" of devices", item->count);
         check_cluster_items(L, cluster, item->items, item->num_items);
         break;
       }
-      case PTC_CLUSTER_LINK: check_props(L, item->props, item->num_props, 'l'); break;
-      case PTC_CLUSTER_NETWORK: check_props(L, item->props, item->num_props, 'n'); break;
-      case PTC_CLUSTER_HOST: check_props(L, item->props, item->num_props, 'h'); break;
+      case PTC_CLUSTER_LINK: check_props(L, cluster, item->props, item->num_props, 'l'); break;
+      case PTC_CLUSTER_NETWORK: check_props(L, cluster, item->props, item->num_props, 'n'); break;
+      case PTC_CLUSTER_HOST: check_props(L, cluster, item->props, item->num_props, 'h'); break;
     }
   }
 }
 
 void lower_cluster_item(lower_t *L, const ptc_item_t *item) {
-  if (item->kind == PTC_ITEM_DEVICE) check_props(L, item->props, item->num_props, 'd');
+  if (item->kind == PTC_ITEM_DEVICE) check_props(L, item, item->props, item->num_props, 'd');
   else check_cluster_items(L, item, item->cluster_items, item->num_cluster_items);
 }

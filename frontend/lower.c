@@ -43,6 +43,12 @@ static void lower_loss(lower_t *L, const ptc_stmt_t *stmt) {
   }
   val = val_cast(L, val, PTC_F32);
   loss_t *loss = lower_find_loss(L, name);
+  for (int32_t i = 0; i < L->num_outputs; i++) {
+    if (strcmp(L->output_names[i], name) != 0) continue;
+    LOWER_ERROR(L, stmt->loc, "duplicate-output",
+                "another result of the model is called \"%s\" already", name);
+    return;
+  }
   if (loss && loss->stmt != stmt) {
     LOWER_ERROR(L, stmt->loc, "duplicate-loss", "a second %s is called \"%s\"; name it", what, name);
     ptc_note(L->diag, loss->loc, "the first one");
@@ -80,6 +86,13 @@ static void lower_output(lower_t *L, const ptc_stmt_t *stmt) {
     if (L->num_outputs == MAX_LOSSES) {
       LOWER_ERROR(L, decl->loc, "too-many-losses", "a model has at most %d outputs", MAX_LOSSES);
       return;
+    }
+    bool taken = lower_find_loss(L, symbol->name) != NULL;
+    for (int32_t k = 0; k < L->num_outputs; k++) taken |= L->output_names[k] == symbol->name;
+    if (taken) {
+      LOWER_ERROR(L, decl->loc, "duplicate-output",
+                  "another result of the model is called \"%s\" already", symbol->name);
+      continue;
     }
     L->output_names[L->num_outputs] = symbol->name;
     L->outputs[L->num_outputs++] = symbol->value->ir;
@@ -366,8 +379,10 @@ static void assign_many(lower_t *L, const ptc_stmt_t *stmt) {
 static void lower_if(lower_t *L, const ptc_stmt_t *stmt, val_t *returns, int32_t *num_returns) {
   ptc_number_t condition;
   if (!lower_static(L, stmt->value, &condition)) return;
-  if (condition.value != 0) lower_stmts(L, &stmt->body, returns, num_returns);
-  else if (stmt->has_else) lower_stmts(L, &stmt->else_body, returns, num_returns);
+  const ptc_stmts_t *taken = condition.value != 0 ? &stmt->body : &stmt->else_body;
+  if (condition.value == 0 && !stmt->has_else) return;
+  scope_hoist(L, taken);
+  lower_stmts(L, taken, returns, num_returns);
 }
 
 static void lower_return(lower_t *L, const ptc_stmt_t *stmt, val_t *returns, int32_t *num_returns) {
@@ -427,6 +442,11 @@ static const char *find_override(lower_t *L, const char *name) {
 static bool define_from_text(lower_t *L, symbol_t *symbol, const char *text) {
   ptc_number_t numbers[1024];
   int32_t count = 0;
+  if (strcmp(text, "on") == 0 || strcmp(text, "off") == 0) {
+    symbol->kinds = SYM_NUMBER;
+    symbol->number = ptc_number_from_int(&L->numbers, text[1] == 'n');
+    return true;
+  }
   const char *p = text;
   while (count < 1024) {
     char *end;
@@ -531,7 +551,7 @@ static void define_root(lower_t *L, scope_t *root, instance_t *instance) {
 
 static void lower_function(lower_t *L, const ptc_item_t *model, const char *name, bool training) {
   instance_t *instance = PTC_ARENA_NEW(&L->module->arena, instance_t);
-  *instance = (instance_t){.path = "", .echo = ""};
+  *instance = (instance_t){.path = "", .plain = "", .echo = ""};
   scope_t root, body;
   L->func = ptc_module_add_func(L->module, name, model->loc);
   L->b = ptc_builder_at_end(L->module, L->func->body);

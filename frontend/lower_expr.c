@@ -56,6 +56,12 @@ val_t val_drop_dims(val_t val, const char *const *names, int32_t count, ptc_valu
 
 val_t val_as_tensor(lower_t *L, val_t val, ptc_dtype_t dtype) {
   if (val.kind == VAL_TENSOR || val.kind == VAL_ERROR) return val;
+  if (!L->func) {
+    // A train, parallel or cluster block holds numbers alone.
+    LOWER_ERROR(L, L->b.loc, "not-static",
+                "a number known when compiling is needed here (parameters, dims, literals)");
+    return val_error();
+  }
   double value = val.kind == VAL_BOOL ? val.on : val.number.value;
   val_t out = {.kind = VAL_TENSOR, .bracketed = true};
   out.ir = ptc_build_constant(&L->b, dtype, value);
@@ -119,6 +125,7 @@ static bool check_containment(lower_t *L, const val_t *a, const val_t *b, ptc_lo
 val_t val_unary(lower_t *L, ptc_opcode_t opcode, val_t a) {
   if (a.kind != VAL_TENSOR) return a;
   a.ir = ptc_build_unary(&L->b, opcode, a.ir);
+  a.global = NULL;
   return a.ir ? a : val_error();
 }
 
@@ -208,6 +215,12 @@ val_t val_binary(lower_t *L, ptc_operator_t op, val_t a, val_t b, ptc_loc_t loc)
 }
 
 static val_t lower_name(lower_t *L, const ptc_expr_t *expr) {
+  if (expr->instance) {
+    LOWER_ERROR(L, expr->loc, "instance-name",
+                "\"@%s\" names the instance of a layer or norm that is called: %s@%s(...)",
+                expr->instance, expr->text, expr->instance);
+    return val_error();
+  }
   if (strcmp(expr->text, "inf") == 0)
     return val_number(ptc_number_from_double(&L->numbers, INFINITY));
   if (strcmp(expr->text, "pi") == 0)

@@ -95,7 +95,13 @@ struct instance_s {
   claim_t *claims;
   const ptc_layer_t *layer;  // NULL for the model
   struct turn_s *turns_outside;  // the turns that enclosed the instance's call
-  const char *echo;  // "" or "@2", ...: which call of a shared instance; random streams differ
+  const char *plain;  // the path without turns
+  // Which call of a shared instance this is; it ends the names of random ops, so that their streams
+  // differ: "" or "@2" for calls in text order, ":7" or ":*" for the turns around an alias's call.
+  const char *echo;
+  region_t *echo_stars[PTC_MAX_COUNTS];
+  int64_t echo_first[PTC_MAX_COUNTS], echo_step[PTC_MAX_COUNTS];
+  int32_t num_echo_stars;
 };
 
 // The turn of a source repeat in which lowering stands.

@@ -42,7 +42,9 @@ static void add_free_call(lower_t *L, const ptc_expr_t *expr, dim_set_t *set) {
     return;
   }
   const ptc_expr_t *name = callee_name(expr->lhs);
-  int flow = name ? lower_builtin_flow(name->text) : 0;
+  const symbol_t *symbol = name ? scope_find(L, name->text) : NULL;
+  bool is_layer = symbol && (symbol->kinds & SYM_LAYER);
+  int flow = name && !is_layer ? lower_builtin_flow(name->text) : 0;
   if (flow == 3 && expr->lhs->kind != PTC_EXPR_INDEX) flow = 1;  // max(a, b), not max[d](x)
   dim_set_t inner = {0};
   for (int32_t i = 0; i < expr->num_items && flow; i++) {

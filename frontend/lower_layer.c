@@ -18,30 +18,40 @@ static int32_t turns_inside(lower_t *L, const instance_t *instance, turn_t **out
   return count;
 }
 
-// Sets path and stars of |part|, called |name|, of the current instance.
-static bool make_path(lower_t *L, instance_t *part, const char *name, ptc_loc_t loc) {
+static bool push_star(instance_t *part, region_t *region, int64_t first, int64_t step) {
+  if (part->num_stars == PTC_MAX_COUNTS) return false;
+  part->stars[part->num_stars] = region;
+  part->star_first[part->num_stars] = first;
+  part->star_step[part->num_stars++] = step;
+  return true;
+}
+
+// Sets path and stars of |part|, called |name|, of the current instance. The path of a random op
+// tells the calls of a shared instance apart.
+static bool make_path(lower_t *L, instance_t *part, const char *name, bool is_random,
+                      ptc_loc_t loc) {
   const instance_t *owner = L->instance;
   turn_t *turns[PTC_MAX_COUNTS];
   int32_t num_turns = turns_inside(L, owner, turns, PTC_MAX_COUNTS);
-  *part = (instance_t){.parent = L->instance, .turns_outside = L->turn, .echo = owner->echo};
-  part->num_stars = owner->num_stars;
-  memcpy(part->stars, owner->stars, sizeof(part->stars));
-  memcpy(part->star_first, owner->star_first, sizeof(part->star_first));
-  memcpy(part->star_step, owner->star_step, sizeof(part->star_step));
+  *part = *owner;
+  part->parent = L->instance;
+  part->turns_outside = L->turn;
+  part->claims = NULL;
+  part->layer = NULL;
+  part->plain = ptc_arena_printf(&L->module->arena, "%s.%s", owner->plain, name);
   ptc_str_t path = {0};
-  ptc_str_printf(&path, "%s%s%s", owner->path, owner->path[0] ? "." : "", name);
+  ptc_str_printf(&path, "%s%s%s%s", owner->path, owner->path[0] ? "." : "", name,
+                 is_random ? owner->echo : "");
   bool ok = num_turns >= 0;
+  for (int32_t i = 0; is_random && i < owner->num_echo_stars && ok; i++)
+    ok = push_star(part, owner->echo_stars[i], owner->echo_first[i], owner->echo_step[i]);
   for (int32_t i = 0; i < num_turns && ok; i++) {
     if (!turns[i]->region) {
       ptc_str_printf(&path, ".%" PRId64, turns[i]->first);
       continue;
     }
     ptc_str_append(&path, ".*");
-    ok = part->num_stars < PTC_MAX_COUNTS;
-    if (!ok) break;
-    part->stars[part->num_stars] = turns[i]->region;
-    part->star_first[part->num_stars] = turns[i]->first;
-    part->star_step[part->num_stars++] = turns[i]->step;
+    ok = push_star(part, turns[i]->region, turns[i]->first, turns[i]->step);
   }
   part->path = lower_intern(L, path.data);
   ptc_str_deinit(&path);
@@ -63,7 +73,7 @@ static const char *turns_text(lower_t *L, const instance_t *part) {
 
 instance_t *instance_enter(lower_t *L, const char *name, bool named, const ptc_expr_t *call) {
   instance_t *part = PTC_ARENA_NEW(&L->module->arena, instance_t);
-  make_path(L, part, name, call->loc);
+  make_path(L, part, name, false, call->loc);
   const char *turns = turns_text(L, part), *own = lower_intern(L, name);
   const void *repeat = L->turn != L->instance->turns_outside ? L->turn->repeat : NULL;
   int32_t earlier = 0;
@@ -115,9 +125,8 @@ instance_t *instance_random(lower_t *L, const char *name, const ptc_expr_t *call
   ptc_str_t text = {0};
   ptc_str_append(&text, name);
   if (number > 1) ptc_str_printf(&text, "_%d", (int)number);
-  ptc_str_append(&text, L->instance->echo);
   instance_t *part = PTC_ARENA_NEW(&L->module->arena, instance_t);
-  make_path(L, part, text.data, call->loc);
+  make_path(L, part, text.data, true, call->loc);
   ptc_str_deinit(&text);
   return part;
 }
@@ -223,7 +232,7 @@ static ptc_global_t *find_param(lower_t *L, const instance_t *part, const ptc_ty
 val_t lower_param(lower_t *L, const char *name, ptc_loc_t loc, const fdim_t *dims, int32_t num_dims,
                   ptc_dtype_t dtype, const param_init_t *init) {
   instance_t part;
-  if (!make_path(L, &part, name, loc)) return val_error();
+  if (!make_path(L, &part, name, false, loc)) return val_error();
   val_t like = {.num_dims = num_dims};
   for (int32_t i = 0; i < num_dims; i++) like.dims[i] = dims[i];
   const ptc_type_t *type = val_type(L, &like, dtype);
@@ -566,6 +575,54 @@ static const ptc_layer_t *resolve_alias(lower_t *L, const symbol_t *symbol) {
   return layer;
 }
 
+// The calls of an alias share one instance; their random streams differ by the turns around the call
+// and by its place: the same whether or not the turns fold into a region.
+static void set_alias_echo(lower_t *L, instance_t *instance, instance_t *owner,
+                           const instance_t *caller, const ptc_expr_t *call) {
+  turn_t *turns[PTC_MAX_COUNTS];
+  int32_t num_turns = turns_inside(L, owner, turns, PTC_MAX_COUNTS);
+  if (num_turns < 0) {
+    LOWER_ERROR(L, call->loc, "repeat-depth", "repeats are nested deeper than %d levels",
+                PTC_MAX_COUNTS);
+    return;
+  }
+  ptc_str_t echo = {0};
+  ptc_str_append(&echo, "");
+  instance->num_echo_stars = 0;
+  for (int32_t i = 0; i < num_turns; i++) {
+    if (!turns[i]->region) {
+      ptc_str_printf(&echo, ":%" PRId64, turns[i]->first);
+      continue;
+    }
+    ptc_str_append(&echo, ":*");
+    instance->echo_stars[instance->num_echo_stars] = turns[i]->region;
+    instance->echo_first[instance->num_echo_stars] = turns[i]->first;
+    instance->echo_step[instance->num_echo_stars++] = turns[i]->step;
+  }
+  // The place: the call in the text, and which call of the layer around it.
+  const char *copy = strrchr(caller->echo, '@');
+  const char *name = lower_intern(L, ptc_arena_printf(&L->module->arena, "=%s", call->lhs->text));
+  const char *place = lower_intern(
+      L, ptc_arena_printf(&L->module->arena, "%s%s", caller->plain, copy ? copy : ""));
+  int num_places = 0, number = 0;
+  for (const claim_t *claim = owner->claims; claim; claim = claim->next) {
+    if (claim->name != name) continue;
+    num_places++;
+    if (claim->site == call && claim->turns == place) number = (int)(intptr_t)claim->repeat;
+  }
+  if (!number) {
+    // |repeat| holds the number of the place.
+    number = num_places + 1;
+    claim_t *claim = PTC_ARENA_NEW(&L->module->arena, claim_t);
+    *claim = (claim_t){.next = owner->claims, .name = name, .site = call, .turns = place,
+                       .repeat = (const void *)(intptr_t)number, .named = true, .loc = call->loc};
+    owner->claims = claim;
+  }
+  if (number > 1) ptc_str_printf(&echo, "@%d", number);
+  instance->echo = ptc_arena_strdup(&L->module->arena, echo.data);
+  ptc_str_deinit(&echo);
+}
+
 static bool enter_layer(lower_t *L, const ptc_layer_t *layer, const ptc_expr_t *call) {
   for (const instance_t *i = L->instance; i; i = i->parent) {
     if (i->layer != layer) continue;
@@ -644,6 +701,8 @@ void lower_layer_call(lower_t *L, const symbol_t *symbol, const ptc_expr_t *call
   instance->layer = layer;
   instance->parent = caller_instance;
   L->turn = caller_turn;
+  if (symbol->layer->alias_of)
+    set_alias_echo(L, instance, symbol->layer_instance, caller_instance, call);
   instance->turns_outside = caller_turn;
   if (ok) {
     val_t returns[PTC_MAX_DIMS];

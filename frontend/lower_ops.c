@@ -225,6 +225,7 @@ static val_t lower_elementwise(call_t *c) {
   ptc_op_t *op = ptc_build_op(&L->b, (ptc_opcode_t)c->builtin->variant, &x.ir, 1, 1, attrs);
   if (!op) return val_error();
   x.ir = op->results[0];
+  x.global = NULL;
   return x;
 }
 

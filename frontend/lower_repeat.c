@@ -243,7 +243,12 @@ static void lower_region(lower_t *L, const ptc_stmt_t *stmt, int64_t first, int6
     if (!symbol || (symbol->kinds & SYM_ERROR) || symbol->value->kind == VAL_ERROR) continue;
     if (symbol->value->kind == VAL_NUMBER || symbol->value->kind == VAL_BOOL)
       *symbol->value = val_as_tensor(L, *symbol->value, PTC_F32);
-    if (symbol->value->kind != VAL_TENSOR) continue;
+    if (symbol->value->kind != VAL_TENSOR) {
+      LOWER_ERROR(L, stmt->loc, "repeat-carry",
+                  "\"%s\" is a list and cannot be carried from turn to turn", symbol->name);
+      symbol->kinds |= SYM_ERROR;
+      continue;
+    }
     symbols[num_carry] = symbol;
     before[num_carry] = symbol->value;
     carry[num_carry++] = symbol->value->ir;

@@ -250,8 +250,13 @@ static void set_opaque(ptc_number_ctx_t *ctx, ptc_number_t *out, const char *hea
     print_terms(&text, args[i]);
   }
   ptc_str_append(&text, ")");
-  // A very deep expression is identified by its own place in memory rather than by endless text.
-  if (text.len > 4096) ptc_str_printf(&text, "#%p", (void *)args);
+  // A very long expression is identified by a hash (FNV-1a) rather than by endless text.
+  if (text.len > 4096) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < text.len; i++) hash = (hash ^ (unsigned char)text.data[i]) * 0x100000001b3u;
+    text.len = 0;
+    ptc_str_printf(&text, "%s(#%016" PRIx64 ")", head, hash);
+  }
   set_atom(ctx, out, text.data);
   ptc_str_deinit(&text);
 }

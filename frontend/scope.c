@@ -41,9 +41,10 @@ symbol_t *scope_define(lower_t *L, const char *name, ptc_loc_t loc, uint32_t kin
                 name);
     ptc_note(L->diag, old->loc, "the first declaration of \"%s\"", name);
   }
-  if (strcmp(name, "inf") == 0 || strcmp(name, "pi") == 0)
-    LOWER_ERROR(L, loc, "reserved-name", "\"%s\" is a constant of the language; choose another name",
-                name);
+  bool is_batch = L->scope->parent && strcmp(name, "batch") == 0;
+  if (is_batch || strcmp(name, "inf") == 0 || strcmp(name, "pi") == 0)
+    LOWER_ERROR(L, loc, "reserved-name", "\"%s\" is a %s of the language; choose another name", name,
+                is_batch ? "number" : "constant");
   symbol_t *symbol = PTC_ARENA_NEW(&L->module->arena, symbol_t);
   *symbol = (symbol_t){.next = L->scope->symbols, .name = name, .loc = loc, .kinds = kind};
   L->scope->symbols = symbol;

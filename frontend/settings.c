@@ -93,9 +93,19 @@ static void set_number(lower_t *L, const setting_row_t *row, double value, ptc_l
   else ptc_attrs_set_float(L->module, config, row->key, value);
 }
 
+// Another word takes the options of the former one away, unless they are keys of their own.
+static void drop_options(lower_t *L, const char *owner, const char *word) {
+  for (int i = 0; i < NUM_ROWS; i++)
+    if (rows[i].owner && strcmp(rows[i].owner, owner) == 0 && !find_row(NULL, rows[i].key) &&
+        !find_row(word, rows[i].key))
+      ptc_attrs_remove(&L->module->config, rows[i].key);
+}
+
 static bool set_word(lower_t *L, const setting_row_t *row, const char *word, ptc_loc_t loc) {
   char *padded = ptc_arena_printf(&L->module->arena, " %s ", word);
   if (strstr(row->words, padded)) {
+    const char *former = ptc_attrs_string(&L->module->config, row->key, word);
+    if (strcmp(former, word) != 0) drop_options(L, former, word);
     ptc_attrs_set_string(L->module, &L->module->config, row->key, word);
     return true;
   }
@@ -126,6 +136,9 @@ static void set_from_expr(lower_t *L, const setting_row_t *row, const ptc_expr_t
                   callee->text, callee->text);
       continue;
     }
+    for (int32_t k = 0; k < i; k++)
+      if (expr->arg_names[k] && strcmp(expr->arg_names[k], key) == 0)
+        LOWER_ERROR(L, expr->items[i]->loc, "duplicate-setting", "option \"%s\" is given twice", key);
     const setting_row_t *option = find_row(callee->text, key);
     if (option) set_from_expr(L, option, expr->items[i]);
     else unknown_setting(L, callee->text, key, expr->items[i]->loc);
@@ -145,8 +158,8 @@ void lower_train_block(lower_t *L, const ptc_item_t *item) {
   }
 }
 
-// `--set train.KEY=TEXT`, `--set batch=TEXT`.
-static void apply_override(lower_t *L, const ptc_override_t *override) {
+// `--set train.KEY=TEXT`, `--set batch=TEXT`; of words (optimizer), or of all else.
+static void apply_override(lower_t *L, const ptc_override_t *override, bool words) {
   const char *key = override->name;
   if (strncmp(key, "train.", 6) == 0) key += 6;
   else if (strcmp(key, "batch") != 0) return;
@@ -157,11 +170,13 @@ static void apply_override(lower_t *L, const ptc_override_t *override) {
     row = find_row(optimizer, key);
     if (!row) row = find_row(schedule, key);
   }
+  if (!row && words) return;
   if (!row) {
     unknown_setting(L, NULL, key, (ptc_loc_t){0});
     return;
   }
-  if (row->kind == SETTING_WORD) {
+  if ((row->kind == SETTING_WORD) != words) return;
+  if (words) {
     (void)set_word(L, row, override->text, (ptc_loc_t){0});
     return;
   }
@@ -175,8 +190,9 @@ static void apply_override(lower_t *L, const ptc_override_t *override) {
 
 void lower_train_defaults(lower_t *L) {
   // Words first: they decide which options there are.
-  for (int32_t i = 0; i < L->options->num_overrides; i++)
-    apply_override(L, &L->options->overrides[i]);
+  for (int pass = 0; pass < 2; pass++)
+    for (int32_t i = 0; i < L->options->num_overrides; i++)
+      apply_override(L, &L->options->overrides[i], pass == 0);
   ptc_attrs_t *config = &L->module->config;
   for (int pass = 0; pass < 2; pass++) {
     for (int i = 0; i < NUM_ROWS; i++) {
