@@ -403,6 +403,13 @@ void lower_stmts(lower_t *L, const ptc_stmts_t *stmts, val_t *returns, int32_t *
   for (int32_t i = 0; i < stmts->count; i++) {
     const ptc_stmt_t *stmt = stmts->items[i];
     L->b.loc = stmt->loc;
+    if (++L->num_stmts > MAX_STMTS) {
+      LOWER_ERROR(L, L->func->loc, "too-large",
+                  "the model grows beyond %d statements once its layers and unequal turns are written "
+                  "out",
+                  MAX_STMTS);
+      return;
+    }
     if (returns && *num_returns >= 0) {
       LOWER_ERROR(L, stmt->loc, "return-place", "nothing may follow return");
       return;
@@ -556,6 +563,7 @@ static void lower_function(lower_t *L, const ptc_item_t *model, const char *name
   L->func = ptc_module_add_func(L->module, name, model->loc);
   L->b = ptc_builder_at_end(L->module, L->func->body);
   L->training = training;
+  L->num_stmts = 0;
   L->num_losses = L->num_outputs = 0;
   L->scope = NULL;
   L->turn = NULL;

@@ -125,7 +125,7 @@ typedef struct loss_s {
   ptc_loc_t loc;
 } loss_t;
 
-enum { MAX_LOSSES = 64, MAX_LAYER_DEPTH = 64, MAX_EXPR_DEPTH = 200 };
+enum { MAX_LOSSES = 64, MAX_LAYER_DEPTH = 64, MAX_EXPR_DEPTH = 200, MAX_STMTS = 100000 };
 
 typedef struct lower_s {
   ptc_diag_t *diag;
@@ -142,6 +142,7 @@ typedef struct lower_s {
   bool training;    // dropout is on
   bool index_mode;  // inside an index: a bare dim is its position
   int32_t layer_depth, expr_depth;
+  int64_t num_stmts;  // lowered so far: layers that call layers grow without bound otherwise
   loss_t losses[MAX_LOSSES];
   int32_t num_losses;
   ptc_value_t *outputs[MAX_LOSSES];

@@ -379,8 +379,9 @@ void lower_param_stmt(lower_t *L, const ptc_stmt_t *stmt) {
   param_init_t init;
   param_options_t options;
   ptc_dtype_t dtype;
-  bool ok = read_init(L, &stmt->init, &init) & read_dtype(L, &stmt->type, false, &dtype) &
-            read_param_options(L, &stmt->options, &options);
+  bool ok = read_init(L, &stmt->init, &init);
+  ok = read_dtype(L, &stmt->type, false, &dtype) && ok;
+  ok = read_param_options(L, &stmt->options, &options) && ok;
   for (int32_t i = 0; i < stmt->decls.count; i++) {
     const ptc_formal_t *decl = &stmt->decls.items[i];
     fdim_t dims[PTC_MAX_DIMS];

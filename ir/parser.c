@@ -749,7 +749,8 @@ static bool parse_func(parser_t *p) {
   p->depth = 0;
   bool ok = need_punct(p, '(');
   while (ok && !is_punct(p, ')')) {
-    if (p->token.kind != PTC_TOKEN_VALUE) return expected(p, "an argument: %name = @global");
+    ok = p->token.kind == PTC_TOKEN_VALUE || expected(p, "an argument: %name = @global");
+    if (!ok) break;
     const char *arg = intern(p, p->token.text);
     ptc_loc_t arg_loc = p->token.loc;
     advance(p);
