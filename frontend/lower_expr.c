@@ -278,7 +278,13 @@ static val_t lower_unary(lower_t *L, const ptc_expr_t *expr) {
 
 static val_t lower_bracketed(lower_t *L, const ptc_expr_t *expr) {
   val_t base = lower_expr(L, expr->lhs);
-  if (base.kind == VAL_ERROR) return base;
+  if (base.kind == VAL_ERROR) {
+    // The names in brackets are wrong or right whatever the base is.
+    for (int32_t i = 0; i < expr->num_items; i++)
+      if (expr->items[i]->kind == PTC_EXPR_NAME && !scope_find(L, expr->items[i]->text))
+        scope_unknown(L, expr->items[i]->text, expr->items[i]->loc, "dim");
+    return base;
+  }
   if (base.kind == VAL_LIST) {
     ptc_number_t index;
     if (expr->num_items != 1) {
