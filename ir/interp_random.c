@@ -11,7 +11,7 @@
 static const uint32_t PHILOX_M0 = 0xD2511F53u, PHILOX_M1 = 0xCD9E8D57u;
 static const uint32_t PHILOX_W0 = 0x9E3779B9u, PHILOX_W1 = 0xBB67AE85u;
 
-static void philox_block(uint32_t counter[4], uint32_t key0, uint32_t key1) {
+void ptc_philox_block(uint32_t counter[4], uint32_t key0, uint32_t key1) {
   for (int round = 0; round < 10; round++) {
     uint64_t p0 = (uint64_t)PHILOX_M0 * counter[0], p1 = (uint64_t)PHILOX_M1 * counter[2];
     counter[0] = (uint32_t)(p1 >> 32) ^ counter[1] ^ key0;
@@ -26,7 +26,7 @@ static void philox_block(uint32_t counter[4], uint32_t key0, uint32_t key1) {
 uint32_t ptc_philox(uint64_t seed, uint64_t element, uint32_t step, uint32_t path_hash) {
   uint64_t block = element / 4;
   uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), step, path_hash};
-  philox_block(counter, (uint32_t)seed, (uint32_t)(seed >> 32));
+  ptc_philox_block(counter, (uint32_t)seed, (uint32_t)(seed >> 32));
   return counter[element % 4];
 }
 
@@ -70,7 +70,8 @@ double ptc_stream_uniform(const ptc_stream_t *stream, uint64_t element) {
 double ptc_normal_cdf(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
 
 // A start by Abramowitz and Stegun 26.2.23 (error below 4.5e-4), then Halley steps on
-// Phi(z) - p, each of which cubes the error.
+// Phi(z) - p, each of which cubes the error. Near the middle both sides count from 1/2, so that a
+// small z keeps its digits.
 double ptc_normal_quantile(double p) {
   double tail = p < 0.5 ? p : 1 - p;
   double t = sqrt(-2 * log(tail));
@@ -79,7 +80,9 @@ double ptc_normal_quantile(double p) {
   z = -z;  // of the lower tail
   for (int i = 0; i < 3; i++) {
     double density = 0.39894228040143267794 * exp(-0.5 * z * z);
-    double e = (ptc_normal_cdf(z) - tail) / density;
+    double excess = tail > 0.25 ? 0.5 * erf(z * 0.70710678118654752440) - (tail - 0.5)
+                                : ptc_normal_cdf(z) - tail;
+    double e = excess / density;
     z -= e / (1 + 0.5 * z * e);
   }
   return p < 0.5 ? z : -z;
