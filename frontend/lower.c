@@ -183,6 +183,8 @@ static void lower_input(lower_t *L, const ptc_stmt_t *stmt) {
     const ptc_formal_t *decl = &stmt->decls.items[i];
     val_t like = {.num_dims = decl->num_dims};
     bool dims_ok = decl->num_dims <= PTC_MAX_DIMS;
+    if (!dims_ok)
+      LOWER_ERROR(L, decl->loc, "too-many-dims", "a tensor has at most %d dims", PTC_MAX_DIMS);
     for (int32_t d = 0; dims_ok && d < decl->num_dims; d++) {
       dims_ok = scope_dim(L, decl->dims[d], decl->dim_locs[d], &like.dims[d]);
       for (int32_t k = 0; dims_ok && k < d; k++) {
@@ -357,14 +359,14 @@ static void assign_many(lower_t *L, const ptc_stmt_t *stmt) {
   while (call->kind == PTC_EXPR_PAREN) call = call->lhs;
   val_t results[PTC_MAX_DIMS];
   int32_t count = 0;
-  int64_t errors = L->diag->num_errors;
   if (call->kind == PTC_EXPR_CALL) {
     L->b.loc = call->loc;
     (void)lower_call(L, call, stmt->targets, stmt->num_targets, results, &count);
   }
-  if (count != stmt->num_targets && L->diag->num_errors == errors && call->kind != PTC_EXPR_CALL)
+  // A call without results has been reported.
+  if (call->kind != PTC_EXPR_CALL)
     LOWER_ERROR(L, call->loc, "result-count", "several variables take the results of one call");
-  else if (count != stmt->num_targets && L->diag->num_errors == errors)
+  else if (count && count != stmt->num_targets)
     LOWER_ERROR(L, call->loc, "result-count", "the call has %d result%s for %d variables",
                 (int)count, count == 1 ? "" : "s", (int)stmt->num_targets);
   for (int32_t i = 0; i < stmt->num_targets; i++) {
@@ -393,6 +395,7 @@ static void lower_return(lower_t *L, const ptc_stmt_t *stmt, val_t *returns, int
   }
   if (stmt->num_values > PTC_MAX_DIMS) {
     LOWER_ERROR(L, stmt->loc, "result-count", "a layer returns at most %d values", PTC_MAX_DIMS);
+    *num_returns = 0;
     return;
   }
   for (int32_t i = 0; i < stmt->num_values; i++) returns[i] = lower_expr(L, stmt->values[i]);

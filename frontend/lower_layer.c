@@ -403,7 +403,8 @@ void lower_param_stmt(lower_t *L, const ptc_stmt_t *stmt) {
         dims_ok = false;
       }
     }
-    val_t val = ok && dims_ok
+    bool is_new = !scope_find_here(L->scope, lower_intern(L, decl->name));
+    val_t val = ok && dims_ok && is_new
                     ? lower_param(L, decl->name, decl->loc, dims, decl->num_dims, dtype, &init)
                     : val_error();
     if (val.kind == VAL_TENSOR) {
@@ -690,7 +691,11 @@ void lower_layer_call(lower_t *L, const symbol_t *symbol, const ptc_expr_t *call
   const ptc_expr_t *name = call->lhs;
   binding_t bindings[64];
   int32_t num_bindings = 0;
-  bool ok = bind_arguments(L, layer, call, caller, bindings, &num_bindings);
+  if (!bind_arguments(L, layer, call, caller, bindings, &num_bindings)) {
+    L->scope = caller;
+    L->layer_depth--;
+    return;
+  }
   if (symbol->layer->alias_of) {
     // One instance where the alias was declared, whatever the turn of the call.
     L->instance = symbol->layer_instance;
@@ -705,22 +710,20 @@ void lower_layer_call(lower_t *L, const symbol_t *symbol, const ptc_expr_t *call
   if (symbol->layer->alias_of)
     set_alias_echo(L, instance, symbol->layer_instance, caller_instance, call);
   instance->turns_outside = caller_turn;
-  if (ok) {
-    val_t returns[PTC_MAX_DIMS];
-    int32_t num_returns = -1;
-    scope_hoist(L, &layer->body);
-    lower_stmts(L, &layer->body, returns, &num_returns);
-    if (num_returns < 0)
-      LOWER_ERROR(L, layer->loc, "no-return", "layer \"%s\" returns nothing; end it with `return`",
-                  layer->name);
-    for (int32_t i = 0; i < num_returns; i++) {
-      out[i] = returns[i];
-      if (out[i].kind == VAL_NUMBER) out[i] = val_as_tensor(L, out[i], PTC_F32);
-      if (out[i].kind == VAL_TENSOR && !map_back(L, &out[i], bindings, num_bindings, call))
-        out[i] = val_error();
-    }
-    *out_count = num_returns > 0 ? num_returns : 0;
+  val_t returns[PTC_MAX_DIMS];
+  int32_t num_returns = -1;
+  scope_hoist(L, &layer->body);
+  lower_stmts(L, &layer->body, returns, &num_returns);
+  if (num_returns < 0)
+    LOWER_ERROR(L, layer->loc, "no-return", "layer \"%s\" returns nothing; end it with `return`",
+                layer->name);
+  for (int32_t i = 0; i < num_returns; i++) {
+    out[i] = returns[i];
+    if (out[i].kind == VAL_NUMBER) out[i] = val_as_tensor(L, out[i], PTC_F32);
+    if (out[i].kind == VAL_TENSOR && !map_back(L, &out[i], bindings, num_bindings, call))
+      out[i] = val_error();
   }
+  *out_count = num_returns > 0 ? num_returns : 0;
   L->instance = caller_instance;
   L->turn = caller_turn;
   L->scope = caller;

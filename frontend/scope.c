@@ -144,6 +144,12 @@ static void declare_dim(lower_t *L, const ptc_formal_t *decl) {
   bool is_number = outer && (outer->kinds & SYM_NUMBER);
   ptc_number_t number = is_number ? outer->number : (ptc_number_t){0};
   bool outer_error = outer && (outer->kinds & SYM_ERROR);
+  if (outer && !is_number && !outer_error && outer == scope_find_here(L->scope, outer->name)) {
+    LOWER_ERROR(L, decl->loc, "dim-without-extent",
+                "dim \"%s\" has no extent: \"%s\" is no number; write `dim %s = ...`", decl->name,
+                decl->name, decl->name);
+    return;
+  }
   symbol_t *symbol = scope_define(L, decl->name, decl->loc, SYM_DIM);
   symbol->kinds |= SYM_DIM;
   if (decl->value) {
