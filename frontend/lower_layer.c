@@ -714,7 +714,7 @@ void lower_layer_call(lower_t *L, const symbol_t *symbol, const ptc_expr_t *call
   int32_t num_returns = -1;
   scope_hoist(L, &layer->body);
   lower_stmts(L, &layer->body, returns, &num_returns);
-  if (num_returns < 0)
+  if (num_returns < 0 && L->num_stmts <= MAX_STMTS)
     LOWER_ERROR(L, layer->loc, "no-return", "layer \"%s\" returns nothing; end it with `return`",
                 layer->name);
   for (int32_t i = 0; i < num_returns; i++) {

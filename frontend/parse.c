@@ -36,11 +36,11 @@ static ptc_status_t parse(ptc_diag_t *diag, ptc_ast_t *ast, ptm_include_t *paren
   ptm_include_t include = {identity, parent, parent ? parent->depth + 1 : 1};
   ptm_parse_t p = {.diag = diag, .ast = ast, .include = &include, .line = 1, .column = 1};
   p.file = ptc_intern(&ast->names, file);
-  remember_file(ast, identity);
-  ptc_diag_add_source(diag, p.file, text, len);
   if (len > INT_MAX / 2)
     return ptc_error(diag, (ptc_loc_t){p.file, 0, 0}, PTC_INVALID_INPUT, "too-long",
                      "the text has %zu bytes; more than 1 GiB cannot be read", len);
+  remember_file(ast, identity);
+  ptc_diag_add_source(diag, p.file, text, len);
   ptm_yylex_init_extra(&p, &p.scanner);
   ptm_yy_scan_bytes(text, (int)len, p.scanner);
   int rc = ptm_parse(&p);

@@ -10,6 +10,7 @@ enum { MAX_EXPECTATIONS = 256, NO_LINE = 0 };
 typedef struct expectation_s {
   ptc_severity_t severity;
   int32_t line;       // NO_LINE: without a place
+  int32_t column;     // 0: any
   int32_t own_line;
   const char *text;   // in the section, not terminated
   int text_len;
@@ -92,12 +93,16 @@ void expect_free(expect_sections_t *sections) {
 
 // ---- comparing ----
 
-static int32_t parse_place(const char *text, const char *end, int32_t own_line) {
+static int32_t parse_place(const char *text, const char *end, int32_t own_line,
+                           int32_t *out_column) {
+  *out_column = 0;
   const char *at = memchr(text, '@', (size_t)(end - text));
   const char *braces = memmem(text, (size_t)(end - text), "{{", 2);
   if (!at || (braces && at > braces)) return own_line;
   if (strncmp(at, "@none", 5) == 0) return NO_LINE;
-  int32_t number = (int32_t)strtol(at + 1, NULL, 10);
+  char *rest;
+  int32_t number = (int32_t)strtol(at + 1, &rest, 10);
+  if (*rest == ':') *out_column = (int32_t)strtol(rest + 1, NULL, 10);
   return at[1] == '+' || at[1] == '-' ? own_line + number : number;
 }
 
@@ -118,8 +123,10 @@ static int parse_expectations(const expect_section_t *section, expectation_t *ou
       const char *open = memmem(word, (size_t)(line_end - word), "{{", 2);
       const char *close = open ? memmem(open, (size_t)(line_end - open), "}}", 2) : NULL;
       if (!close || count == MAX_EXPECTATIONS) return -1;
+      int32_t column, place = parse_place(word, line_end, line, &column);
       out[count++] = (expectation_t){.severity = words[i].severity,
-                                     .line = parse_place(word, line_end, line),
+                                     .line = place,
+                                     .column = column,
                                      .own_line = line,
                                      .text = open + 2,
                                      .text_len = (int)(close - open - 2)};
@@ -133,6 +140,7 @@ static bool meets(const ptc_diagnostic_t *item, const expectation_t *expectation
   int32_t line = item->loc.file ? item->loc.line : NO_LINE;
   if (expectation->is_met || item->severity != expectation->severity || line != expectation->line)
     return false;
+  if (expectation->column && item->loc.column != expectation->column) return false;
   ptc_str_t shown = {0};
   ptc_str_printf(&shown, "%s [%s]", item->message, item->id);
   bool found =
@@ -158,8 +166,8 @@ bool expect_check(const expect_section_t *section, const ptc_diag_t *diag, ptc_s
       if (meets(item, &expectations[j])) met = expectations[j].is_met = true;
     if (met || item->severity == PTC_NOTE) continue;
     ok = false;
-    ptc_str_printf(out_report, "%s: line %" PRId32 ": unexpected %s: %s [%s]\n", section->name,
-                   item->loc.file ? item->loc.line : 0, severities[item->severity], item->message,
+    ptc_str_printf(out_report, "%s: %" PRId32 ":%" PRId32 ": unexpected %s: %s [%s]\n",
+                   section->name, item->loc.file ? item->loc.line : 0, item->loc.column, severities[item->severity], item->message,
                    item->id);
   }
   for (int j = 0; j < count; j++) {

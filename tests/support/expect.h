@@ -6,8 +6,8 @@
 //   (the next section: an input of its own)
 //
 // `expected-error`, `expected-warning` or `expected-note`; the line is `@+N` or `@-N` from the
-// comment's own, `@N` absolute, or `@none` (a diagnostic without a line); without it, the comment's
-// own line. The text must occur in `MESSAGE [ID]`, so it may be a part of the words or the id. Every
+// comment's own, `@N` absolute, each perhaps with the column `:C`, or `@none` (a diagnostic without a
+// line); without it, the comment's own line. The text must occur in `MESSAGE [ID]`, so it may be a part of the words or the id. Every
 // error and warning must be expected, each expectation met once; notes need not be expected. A
 // section without expectations must pass without errors.
 #ifndef PTC_TESTS_SUPPORT_EXPECT_H_

@@ -1,13 +1,41 @@
 // Proves: every broken input of tests/errors gets exactly the diagnostics it states, no follow-ups,
-// and no crash. Each section of a file is a test of its own.
+// and no crash. Each section of a file is a test of its own; `# --set NAME=VALUE` in it is an option
+// of the command line. Every id of the front end's sources is provoked by one of them.
 #include <CUnit/Basic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "frontend/driver/compile.h"
+#include "frontend/parse.h"
+#include "tests/support/diag_ids.h"
 #include "tests/support/expect.h"
 
 static expect_sections_t sections;
+static diag_ids_t provoked;
+
+enum { MAX_OVERRIDES = 8 };
+
+// Options in comments. The texts are allocated.
+static int32_t read_overrides(const char *text, ptc_override_t *out) {
+  static const char mark[] = "# --set ";
+  int32_t count = 0;
+  for (const char *at = text; (at = strstr(at, mark)) != NULL && count < MAX_OVERRIDES;) {
+    at += sizeof(mark) - 1;
+    char *option = strndup(at, strcspn(at, "\n")), *equals = strchr(option, '=');
+    if (!equals) {
+      free(option);
+      continue;
+    }
+    *equals = '\0';
+    out[count++] = (ptc_override_t){option, equals + 1};
+  }
+  return count;
+}
+
+static void note_provoked(const ptc_diag_t *diag) {
+  for (int64_t i = 0; i < diag->num_items; i++)
+    if (diag->items[i].id) diag_ids_add(&provoked, diag->items[i].id);
+}
 
 static void check_section(void) {
   const char *name = CU_get_current_test()->pName;
@@ -17,7 +45,8 @@ static void check_section(void) {
   CU_ASSERT_PTR_NOT_NULL_FATAL(section);
   ptc_diag_t diag;
   ptc_diag_init(&diag);
-  ptc_lower_options_t options = {0};
+  ptc_override_t overrides[MAX_OVERRIDES];
+  ptc_lower_options_t options = {overrides, read_overrides(section->text, overrides)};
   ptc_module_t *module = NULL;
   ptc_status_t status =
       ptc_compile_text(&diag, section->path, section->text, section->len, &options, &module);
@@ -31,8 +60,34 @@ static void check_section(void) {
   if (!ok) printf("\n%s", report.data);
   (void)CU_assertImplementation(ok, __LINE__, name, __FILE__, "", CU_FALSE);
   ptc_str_deinit(&report);
+  note_provoked(&diag);
+  for (int32_t i = 0; i < options.num_overrides; i++) free((char *)overrides[i].name);
   if (module) ptc_module_destroy(module);
   ptc_diag_deinit(&diag);
+}
+
+// What is wrong with a file itself, rather than with its text.
+static void check_files(void) {
+  ptc_diag_t diag;
+  ptc_ast_t ast;
+  ptc_diag_init(&diag);
+  ptc_ast_init(&ast);
+  CU_ASSERT_EQUAL(ptc_parse_file(&diag, &ast, PTC_SOURCE_DIR "/tests/errors/no_such.ptm"), PTC_IO);
+  CU_ASSERT_EQUAL(ptc_parse_text(&diag, &ast, "long.ptm", "", (size_t)1 << 31), PTC_INVALID_INPUT);
+  note_provoked(&diag);
+  ptc_ast_deinit(&ast);
+  ptc_diag_deinit(&diag);
+}
+
+static void check_ids(void) {
+  diag_ids_t known = {0};
+  CU_ASSERT_TRUE(diag_ids_scan(PTC_SOURCE_DIR "/frontend", ".c", &known));
+  CU_ASSERT_TRUE(diag_ids_scan(PTC_SOURCE_DIR "/frontend", ".l", &known));
+  CU_ASSERT_TRUE(known.count > 90);
+  for (int32_t i = 0; i < known.count; i++)
+    (void)CU_assertImplementation(diag_ids_has(&provoked, known.ids[i]), __LINE__, known.ids[i],
+                                  __FILE__, "", CU_FALSE);
+  diag_ids_free(&known);
 }
 
 int main(void) {
@@ -45,11 +100,13 @@ int main(void) {
   bool ok = suite != NULL;
   for (int64_t i = 0; i < sections.count && ok; i++)
     ok = CU_add_test(suite, sections.items[i].name, check_section) != NULL;
+  ok = ok && CU_add_test(suite, "files", check_files) && CU_add_test(suite, "ids", check_ids);
   if (!ok) return 1;
   CU_basic_set_mode(CU_BRM_NORMAL);
   CU_basic_run_tests();
   unsigned failures = CU_get_number_of_failures();
   CU_cleanup_registry();
+  diag_ids_free(&provoked);
   expect_free(&sections);
   return failures != 0;
 }
