@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# Builds ptc and runs all tests: release, then debug with ASan and UBSan. On Debian it installs the
+# packages that are missing. Ends with `N passed, N failed`; the exit status is 0 if none failed.
+#
+# Usage: bash tests/run.sh [--quick | --asan] [--fuzz MINUTES] [--jobs N]
+#   --quick          release only
+#   --asan           debug (ASan and UBSan) only
+#   --fuzz MINUTES   afterwards, fuzz each reader for so long (needs clang)
+#   --jobs N         parallel jobs (default: the number of cores)
+set -u
+cd "$(dirname "$0")/.." || exit 2
+
+configs="release debug"
+fuzz_minutes=0
+jobs=$(nproc)
+while [ $# -gt 0 ]; do
+  case $1 in
+    --quick) configs=release ;;
+    --asan) configs=debug ;;
+    --fuzz) fuzz_minutes=${2:?--fuzz takes MINUTES}; shift ;;
+    --jobs) jobs=${2:?--jobs takes a number}; shift ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "run.sh: unknown option $1" >&2; exit 2 ;;
+  esac
+  shift
+done
+
+install_missing() {
+  local packages="gcc libc6-dev cmake ninja-build flex bison pkg-config libcunit1-dev libjansson-dev
+    zlib1g-dev"
+  [ "$fuzz_minutes" != 0 ] && packages="$packages clang"
+  command -v dpkg-query >/dev/null || return 0
+  local missing="" sudo=""
+  for package in $packages; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
+      missing="$missing $package"
+  done
+  [ -n "$missing" ] || return 0
+  echo "== installing:$missing"
+  [ "$(id -u)" -eq 0 ] || sudo=sudo
+  # shellcheck disable=SC2086
+  $sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq \
+    --no-install-recommends $missing >/dev/null
+}
+
+passed=0
+failed=0
+add() {  # add PASSED FAILED
+  passed=$((passed + $1))
+  failed=$((failed + $2))
+}
+
+# Counts test cases in the output of `ctest -V`: the tests of CUnit programs, the cases that scripts
+# state as `N passed, N failed`, and one for anything else. A program that failed without naming a
+# case (a crash, a sanitizer's report) counts as one failure.
+count_cases() {
+  awk '
+    match($0, /^[0-9]+: /) {
+      test = substr($0, 1, RLENGTH - 2) + 0
+      if (match($0, /^[0-9]+: +tests +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+/)) {
+        pass[test] += $5; fail[test] += $6; seen[test] = 1
+      } else if (match($0, /^[0-9]+: [0-9]+ passed, [0-9]+ failed$/)) {
+        pass[test] += $2; fail[test] += $4; seen[test] = 1
+      }
+      next
+    }
+    match($0, /Test +#[0-9]+: /) {
+      split(substr($0, RSTART, RLENGTH), words, "#")
+      test = words[2] + 0
+      ok = $0 ~ /   Passed /
+      if (!seen[test]) { pass[test] = ok; fail[test] = !ok }
+      else if (!ok && !fail[test]) fail[test] = 1
+      total_pass += pass[test]; total_fail += fail[test]
+    }
+    END { printf "%d %d\n", total_pass, total_fail }
+  ' "$1"
+}
+
+run_config() {
+  local config=$1 log=build/$1-tests.log counts
+  echo "== $config: building"
+  if ! cmake --preset "$config" >build/"$config"-configure.log 2>&1; then
+    cat build/"$config"-configure.log
+    add 0 1
+    return
+  fi
+  if ! cmake --build --preset "$config" -j "$jobs" >build/"$config"-build.log 2>&1; then
+    grep -E -A8 'error|FAILED' build/"$config"-build.log | head -n 60
+    add 0 1
+    return
+  fi
+  echo "== $config: testing"
+  ctest --preset "$config" -V -j "$jobs" --timeout 1200 >"$log" 2>&1
+  grep -E '^ *[0-9]+/[0-9]+ Test +#' "$log"
+  # What went wrong, in the words of the tests.
+  awk '/\*\*\*/ { exit_lines = exit_lines $0 "\n" } END { printf "%s", exit_lines }' "$log"
+  if grep -q '\*\*\*' "$log"; then
+    grep -E 'had failures|^[0-9]+: +[0-9]+\. /|FAILED|ERROR: |runtime error|expected' "$log" |
+      head -n 80
+  fi
+  counts=$(count_cases "$log")
+  # shellcheck disable=SC2086
+  add $counts
+  echo "== $config: ${counts% *} passed, ${counts#* } failed (log: $log)"
+}
+
+run_fuzz() {
+  echo "== fuzz: building"
+  if ! { cmake --preset fuzz && cmake --build --preset fuzz -j "$jobs"; } >build/fuzz.log 2>&1; then
+    tail -n 40 build/fuzz.log
+    add 0 1
+    return
+  fi
+  local pids="" names="" name pid
+  for harness in build/fuzz/tests/*_fuzz; do
+    name=$(basename "$harness" _fuzz)
+    mkdir -p "build/fuzz/corpus_$name" "build/fuzz/findings_$name"
+    local dictionary=""
+    [ -f "tests/fuzz/$name.dict" ] && dictionary="-dict=tests/fuzz/$name.dict"
+    "$harness" $dictionary -max_total_time=$((fuzz_minutes * 60)) -timeout=20 -rss_limit_mb=3000 \
+      -max_len=16384 -artifact_prefix="build/fuzz/findings_$name/" "build/fuzz/corpus_$name" \
+      "tests/fuzz/corpus_$name" >"build/fuzz/$name.log" 2>&1 &
+    pids="$pids $!"
+    names="$names $name"
+  done
+  for pid in $pids; do
+    name=${names# }
+    name=${name%% *}
+    names=${names# }
+    names=${names#"$name"}
+    if wait "$pid"; then
+      echo "== fuzz $name: no finding; $(grep -E '^Done|stat::number_of_executed' "build/fuzz/$name.log" | tail -n 1)"
+      add 1 0
+    else
+      echo "== fuzz $name: a finding in build/fuzz/findings_$name"
+      tail -n 40 "build/fuzz/$name.log"
+      add 0 1
+    fi
+  done
+}
+
+mkdir -p build
+install_missing || { echo "run.sh: installing packages failed" >&2; exit 2; }
+for config in $configs; do run_config "$config"; done
+[ "$fuzz_minutes" = 0 ] || run_fuzz
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
