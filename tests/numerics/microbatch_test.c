@@ -1,5 +1,5 @@
-// Proves: a step in micro-batches computes what the whole batch computes, with one divisor; where it
-// cannot, the op that mixes samples is named.
+// Proves: a step in micro-batches computes what the whole batch computes, with one divisor; where
+// it cannot, the op that mixes samples is named.
 #include <math.h>
 
 #include "ir/op.h"
@@ -193,8 +193,7 @@ static void test_by_hand(void) {
       UNIT_CHECK(program.module != NULL, row->name);
       if (!program.module) continue;
       set_micro_batch(program.module, size);
-      const ptc_status_t status =
-          run_passes(program.module, "microbatch canonicalize", row->fails);
+      const ptc_status_t status = run_passes(program.module, "microbatch canonicalize", row->fails);
       UNIT_CHECK(status == (row->fails ? PTC_INVALID_INPUT : PTC_OK), row->name);
       UNIT_CHECK(program_has_error(&program, "microbatch-mixes-samples") == row->fails, row->name);
       if (!row->fails) {

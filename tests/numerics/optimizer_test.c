@@ -1,5 +1,5 @@
-// Proves: the optimizer pass computes AdamW, SGD, the schedules, clipping and dynamic loss scaling as
-// an independent reference does.
+// Proves: the optimizer pass computes AdamW, SGD, the schedules, clipping and dynamic loss scaling
+// as an independent reference does.
 #include <math.h>
 #include <stdlib.h>
 
@@ -35,26 +35,58 @@ typedef struct setup_s {
 } setup_t;
 
 static const setup_t setups[] = {
-    {.name = "defaults", .config = "optimizer = \"adamw\"", .lr = 1e-3, .beta1 = 0.9,
-     .beta2 = 0.999, .eps = 1e-8, .decay = 0.01, .schedule = "constant"},
-    {.name = "adamw cosine", .sgd = false,
+    {.name = "defaults",
+     .config = "optimizer = \"adamw\"",
+     .lr = 1e-3,
+     .beta1 = 0.9,
+     .beta2 = 0.999,
+     .eps = 1e-8,
+     .decay = 0.01,
+     .schedule = "constant"},
+    {.name = "adamw cosine",
+     .sgd = false,
      .config = "optimizer = \"adamw\", lr = 0.02, beta1 = 0.8, beta2 = 0.9, eps = 1e-6, "
                "weight_decay = 0.1, clip = 0.5, lr_schedule = \"cosine\", warmup = 3, steps = 9, "
                "min_lr = 0.002",
-     .lr = 0.02, .beta1 = 0.8, .beta2 = 0.9, .eps = 1e-6, .decay = 0.1, .clip = 0.5,
-     .schedule = "cosine", .warmup = 3, .steps = 9, .min_lr = 0.002},
-    {.name = "sgd linear", .sgd = true,
+     .lr = 0.02,
+     .beta1 = 0.8,
+     .beta2 = 0.9,
+     .eps = 1e-6,
+     .decay = 0.1,
+     .clip = 0.5,
+     .schedule = "cosine",
+     .warmup = 3,
+     .steps = 9,
+     .min_lr = 0.002},
+    {.name = "sgd linear",
+     .sgd = true,
      .config = "optimizer = \"sgd\", lr = 0.1, momentum = 0.9, weight_decay = 0.02, clip = 100, "
                "lr_schedule = \"linear\", warmup = 2, steps = 10, min_lr = 0.01",
-     .lr = 0.1, .momentum = 0.9, .decay = 0.02, .clip = 100, .schedule = "linear", .warmup = 2,
-     .steps = 10, .min_lr = 0.01},
-    {.name = "sgd nesterov wsd", .sgd = true, .nesterov = true,
+     .lr = 0.1,
+     .momentum = 0.9,
+     .decay = 0.02,
+     .clip = 100,
+     .schedule = "linear",
+     .warmup = 2,
+     .steps = 10,
+     .min_lr = 0.01},
+    {.name = "sgd nesterov wsd",
+     .sgd = true,
+     .nesterov = true,
      .config = "optimizer = \"sgd\", lr = 0.1, momentum = 0.7, nesterov = true, "
                "lr_schedule = \"wsd\", warmup = 2, steps = 11, decay_steps = 5, min_lr = 0.01",
-     .lr = 0.1, .momentum = 0.7, .schedule = "wsd", .warmup = 2, .steps = 11, .min_lr = 0.01,
+     .lr = 0.1,
+     .momentum = 0.7,
+     .schedule = "wsd",
+     .warmup = 2,
+     .steps = 11,
+     .min_lr = 0.01,
      .decay_steps = 5},
-    {.name = "no momentum", .sgd = true, .config = "optimizer = \"sgd\", lr = 0.25",
-     .lr = 0.25, .schedule = "constant"},
+    {.name = "no momentum",
+     .sgd = true,
+     .config = "optimizer = \"sgd\", lr = 0.25",
+     .lr = 0.25,
+     .schedule = "constant"},
 };
 
 static void load(program_t *program, const char *config, const char *globals) {

@@ -145,20 +145,27 @@ static void test_by_hand(void) {
        PTC_BF16},
       {"f32(x) holds for what follows",
        "  %0 = cast %x {to = \"f32\"}\n  %1 = tanh %0\n"
-       "  %r = einsum %1, %w {over = [d]}\n", "", PTC_OP_TANH, PTC_F32},
-      {"and for a contraction", "  %0 = cast %x {to = \"f32\"}\n"
-                                "  %r = einsum %0, %w {over = [d]}\n", "", PTC_OP_EINSUM, PTC_F32},
+       "  %r = einsum %1, %w {over = [d]}\n",
+       "", PTC_OP_TANH, PTC_F32},
+      {"and for a contraction",
+       "  %0 = cast %x {to = \"f32\"}\n"
+       "  %r = einsum %0, %w {over = [d]}\n",
+       "", PTC_OP_EINSUM, PTC_F32},
       {"a parameter in f32", "  %r = einsum %x, %w {over = [d]}\n", " {precision = \"f32\"}",
        PTC_OP_EINSUM, PTC_F32},
       {"a norm's scale",
        "  %0, %1 = rmsnorm %x {over = [d], eps = 0.001}\n  %2 = reduce_max %w {over = [e]}\n"
-       "  %3 = sub %0, %2\n  %r = einsum %3, %w {over = [d]}\n", "", PTC_OP_SUB, PTC_F32},
+       "  %3 = sub %0, %2\n  %r = einsum %3, %w {over = [d]}\n",
+       "", PTC_OP_SUB, PTC_F32},
       {"a sum of both kinds",
        "  %0, %1 = rmsnorm %x {over = [d], eps = 0.001}\n  %2 = einsum %x, %w {over = [d]}\n"
        "  %3 = rename %0 {from = [d], to = [e]}\n  %4 = sub %2, %3\n"
-       "  %r = einsum %4, %w {over = [e]}\n", "", PTC_OP_SUB, PTC_BF16},
-      {"a loss", "  %0 = einsum %x, %w {over = [d]}\n  %1 = sub %0, %0\n  %2 = mul %1, %1\n"
-                 "  %l = reduce_sum %2 {over = [b, e]}\n  %r = sin %0\n", "", PTC_OP_MUL, PTC_F32},
+       "  %r = einsum %4, %w {over = [e]}\n",
+       "", PTC_OP_SUB, PTC_BF16},
+      {"a loss",
+       "  %0 = einsum %x, %w {over = [d]}\n  %1 = sub %0, %0\n  %2 = mul %1, %1\n"
+       "  %l = reduce_sum %2 {over = [b, e]}\n  %r = sin %0\n",
+       "", PTC_OP_MUL, PTC_F32},
   };
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     char text[2048];

@@ -32,8 +32,10 @@ typedef struct rule_row_s {
 static const rule_row_t rule_rows[] = {
     {"x + 0", ZERO "  %r = add %x, %z\n", PTC_OP_ADD, 0},
     {"0 + x", ZERO "  %r = add %z, %x\n", PTC_OP_ADD, 0},
-    {"y + 0 of more dims stays", ZERO "  %0 = broadcast %z {dims = [b], extents = [2]}\n"
-                                      "  %r = add %y, %0\n", PTC_OP_ADD, 1},
+    {"y + 0 of more dims stays",
+     ZERO "  %0 = broadcast %z {dims = [b], extents = [2]}\n"
+          "  %r = add %y, %0\n",
+     PTC_OP_ADD, 1},
     {"x - 0", ZERO "  %r = sub %x, %z\n", PTC_OP_SUB, 0},
     {"0 - x", ZERO "  %r = sub %z, %x\n", PTC_OP_NEG, 1},
     {"x * 1", ONE "  %r = mul %x, %z\n", PTC_OP_MUL, 0},
@@ -54,81 +56,114 @@ static const rule_row_t rule_rows[] = {
      "  %z = constant {value = 1} : bool[]\n  %r = where %z, %x, %y\n", PTC_OP_WHERE, 0},
     {"where(false, x, y) of more dims stays",
      "  %z = constant {value = 0} : bool[]\n  %r = where %z, %x, %y\n", PTC_OP_WHERE, 1},
-    {"transpose twice", "  %0 = transpose %x {dims = [d, b]}\n"
-                        "  %1 = transpose %0 {dims = [b, d]}\n  %r = sin %1\n",
+    {"transpose twice",
+     "  %0 = transpose %x {dims = [d, b]}\n"
+     "  %1 = transpose %0 {dims = [b, d]}\n  %r = sin %1\n",
      PTC_OP_TRANSPOSE, 0},
     {"rename there and back",
      "  %0 = rename %x {from = [b], to = [e]}\n  %1 = rename %0 {from = [e], to = [b]}\n"
-     "  %r = sin %1\n", PTC_OP_RENAME, 0},
+     "  %r = sin %1\n",
+     PTC_OP_RENAME, 0},
     {"rename twice",
      "  %0 = rename %x {from = [b], to = [e]}\n  %1 = rename %0 {from = [d, e], to = [e, d]}\n"
-     "  %r = sin %1\n", PTC_OP_RENAME, 1},
+     "  %r = sin %1\n",
+     PTC_OP_RENAME, 1},
     {"broadcast twice",
      "  %0 = broadcast %y {dims = [b, d], extents = [2, 3]}\n"
-     "  %r = broadcast %0 {dims = [d, e, b], extents = [3, 4, 2]}\n", PTC_OP_BROADCAST, 1},
-    {"transposed broadcast", "  %0 = broadcast %y {dims = [b, d], extents = [2, 3]}\n"
-                             "  %r = transpose %0 {dims = [d, b]}\n", PTC_OP_TRANSPOSE, 0},
-    {"broadcast to itself", "  %0 = broadcast %x {dims = [b, d], extents = [2, 3]}\n"
-                            "  %r = sin %0\n", PTC_OP_BROADCAST, 0},
-    {"operand broadcast", "  %0 = broadcast %y {dims = [b, d], extents = [2, 3]}\n"
-                          "  %r = mul %x, %0\n", PTC_OP_BROADCAST, 0},
-    {"first operand broadcast keeps its dims",
-     "  %0 = broadcast %y {dims = [b, d], extents = [2, 3]}\n  %r = mul %0, %x\n",
+     "  %r = broadcast %0 {dims = [d, e, b], extents = [3, 4, 2]}\n",
      PTC_OP_BROADCAST, 1},
-    {"f(broadcast)", "  %0 = broadcast %y {dims = [b, d], extents = [2, 3]}\n  %1 = exp %0\n"
-                     "  %r = sub %1, %x\n", PTC_OP_EXP, 1},
+    {"transposed broadcast",
+     "  %0 = broadcast %y {dims = [b, d], extents = [2, 3]}\n"
+     "  %r = transpose %0 {dims = [d, b]}\n",
+     PTC_OP_TRANSPOSE, 0},
+    {"broadcast to itself",
+     "  %0 = broadcast %x {dims = [b, d], extents = [2, 3]}\n"
+     "  %r = sin %0\n",
+     PTC_OP_BROADCAST, 0},
+    {"operand broadcast",
+     "  %0 = broadcast %y {dims = [b, d], extents = [2, 3]}\n"
+     "  %r = mul %x, %0\n",
+     PTC_OP_BROADCAST, 0},
+    {"first operand broadcast keeps its dims",
+     "  %0 = broadcast %y {dims = [b, d], extents = [2, 3]}\n  %r = mul %0, %x\n", PTC_OP_BROADCAST,
+     1},
+    {"f(broadcast)",
+     "  %0 = broadcast %y {dims = [b, d], extents = [2, 3]}\n  %1 = exp %0\n"
+     "  %r = sub %1, %x\n",
+     PTC_OP_EXP, 1},
     {"einsum of a broadcast",
      "  %0 = broadcast %y {dims = [d, b], extents = [3, 2]}\n"
-     "  %r = einsum %0, %x {over = [d]}\n", PTC_OP_BROADCAST, 0},
+     "  %r = einsum %0, %x {over = [d]}\n",
+     PTC_OP_BROADCAST, 0},
     {"einsum over a broadcast dim stays",
      "  %0 = broadcast %y {dims = [d, b], extents = [3, 2]}\n"
-     "  %r = einsum %0, %x {over = [b]}\n", PTC_OP_BROADCAST, 1},
-    {"einsum of a transpose", "  %0 = transpose %x {dims = [d, b]}\n"
-                              "  %r = einsum %0, %y {over = [d]}\n", PTC_OP_TRANSPOSE, 0},
-    {"split of merge", "  %0 = merge %x {dims = [b, d], into = e}\n"
-                       "  %1 = split %0 {dim = e, into = [b, d], extents = [2, 3]}\n"
-                       "  %r = sin %1\n", PTC_OP_SPLIT, 0},
-    {"merge of split", "  %0 = split %y {dim = d, into = [g, h], extents = [3, 1]}\n"
-                       "  %1 = merge %0 {dims = [g, h], into = d}\n  %r = sin %1\n",
+     "  %r = einsum %0, %x {over = [b]}\n",
+     PTC_OP_BROADCAST, 1},
+    {"einsum of a transpose",
+     "  %0 = transpose %x {dims = [d, b]}\n"
+     "  %r = einsum %0, %y {over = [d]}\n",
+     PTC_OP_TRANSPOSE, 0},
+    {"split of merge",
+     "  %0 = merge %x {dims = [b, d], into = e}\n"
+     "  %1 = split %0 {dim = e, into = [b, d], extents = [2, 3]}\n"
+     "  %r = sin %1\n",
+     PTC_OP_SPLIT, 0},
+    {"merge of split",
+     "  %0 = split %y {dim = d, into = [g, h], extents = [3, 1]}\n"
+     "  %1 = merge %0 {dims = [g, h], into = d}\n  %r = sin %1\n",
      PTC_OP_MERGE, 0},
     {"concat of one", "  %0 = concat %x {dim = b}\n  %r = sin %0\n", PTC_OP_CONCAT, 0},
-    {"cast up and down", "  %0 = cast %x {to = \"f64\"}\n  %1 = cast %0 {to = \"f32\"}\n"
-                         "  %r = sin %1\n", PTC_OP_CAST, 0},
-    {"cast down and up rounds", "  %0 = cast %x {to = \"bf16\"}\n  %1 = cast %0 {to = \"f32\"}\n"
-                                "  %r = sin %1\n", PTC_OP_CAST, 2},
+    {"cast up and down",
+     "  %0 = cast %x {to = \"f64\"}\n  %1 = cast %0 {to = \"f32\"}\n"
+     "  %r = sin %1\n",
+     PTC_OP_CAST, 0},
+    {"cast down and up rounds",
+     "  %0 = cast %x {to = \"bf16\"}\n  %1 = cast %0 {to = \"f32\"}\n"
+     "  %r = sin %1\n",
+     PTC_OP_CAST, 2},
     {"cast of an integer", "  %0 = cast %n {to = \"i64\"}\n  %r = cast %0 {to = \"f64\"}\n",
      PTC_OP_CAST, 1},
-    {"f32(x) is kept for precision", "  %0 = cast %x {to = \"f32\"}\n  %r = sin %0\n",
-     PTC_OP_CAST, 1},
-    {"constants fold", "  %0 = constant {value = 2} : f32[]\n"
-                       "  %1 = constant {value = 3} : f32[]\n  %2 = mul %0, %1\n"
-                       "  %3 = sqrt %2\n  %4 = div %0, %3\n  %r = add %x, %4\n",
+    {"f32(x) is kept for precision", "  %0 = cast %x {to = \"f32\"}\n  %r = sin %0\n", PTC_OP_CAST,
+     1},
+    {"constants fold",
+     "  %0 = constant {value = 2} : f32[]\n"
+     "  %1 = constant {value = 3} : f32[]\n  %2 = mul %0, %1\n"
+     "  %3 = sqrt %2\n  %4 = div %0, %3\n  %r = add %x, %4\n",
      PTC_OP_MUL, 0},
-    {"inexact constants do not fold", "  %0 = constant {value = 0.1} : f32[]\n"
-                                      "  %1 = constant {value = 3} : f32[]\n"
-                                      "  %2 = mul %0, %1\n  %r = add %x, %2\n",
+    {"inexact constants do not fold",
+     "  %0 = constant {value = 0.1} : f32[]\n"
+     "  %1 = constant {value = 3} : f32[]\n"
+     "  %2 = mul %0, %1\n  %r = add %x, %2\n",
      PTC_OP_MUL, 1},
-    {"integers fold in range", "  %0 = constant {value = 2000000000} : i32[]\n"
-                               "  %1 = add %0, %0\n  %r = add %n, %1\n", PTC_OP_ADD, 2},
+    {"integers fold in range",
+     "  %0 = constant {value = 2000000000} : i32[]\n"
+     "  %1 = add %0, %0\n  %r = add %n, %1\n",
+     PTC_OP_ADD, 2},
     {"unchanged carry",
      "  %0, %r = repeat {count = 3} index %i carry(%a = %y, %s = %x) {\n"
-     "    %1 = add %s, %a\n    yield carry(%a, %1)\n  }\n", PTC_OP_REPEAT, 1},
+     "    %1 = add %s, %a\n    yield carry(%a, %1)\n  }\n",
+     PTC_OP_REPEAT, 1},
     {"collected instance",
      "  %0, %1 = repeat {count = 2} index %i carry(%s = %x) each(%v = %w) {\n"
      "    %2 = add %s, %v\n    yield carry(%2) collect(%v)\n  }\n"
      "  %r = repeat {count = 2} index %j carry(%s = %0) each(%v = %1) {\n"
-     "    %3 = add %s, %v\n    yield carry(%3)\n  }\n", PTC_OP_ADD, 2},
-    {"list of lists", "  %0 = list_group %w {outer = 2}\n  %1 = list_ungroup %0\n"
-                      "  %2 = list_slice %1 {first = 0, count = 2}\n  %3 = list_concat %2\n"
-                      "  %r = repeat {count = 2} index %j carry(%s = %x) each(%v = %3) {\n"
-                      "    %4 = add %s, %v\n    yield carry(%4)\n  }\n",
+     "    %3 = add %s, %v\n    yield carry(%3)\n  }\n",
+     PTC_OP_ADD, 2},
+    {"list of lists",
+     "  %0 = list_group %w {outer = 2}\n  %1 = list_ungroup %0\n"
+     "  %2 = list_slice %1 {first = 0, count = 2}\n  %3 = list_concat %2\n"
+     "  %r = repeat {count = 2} index %j carry(%s = %x) each(%v = %3) {\n"
+     "    %4 = add %s, %v\n    yield carry(%4)\n  }\n",
      PTC_OP_LIST_UNGROUP, 0},
     {"equal ops", "  %0 = sin %x\n  %1 = sin %x\n  %r = add %0, %1\n", PTC_OP_SIN, 1},
-    {"commuted ops", "  %0 = mul %x, %x\n  %1 = add %0, %x\n  %2 = add %x, %0\n"
-                     "  %r = sub %1, %2\n", PTC_OP_ADD, 1},
+    {"commuted ops",
+     "  %0 = mul %x, %x\n  %1 = add %0, %x\n  %2 = add %x, %0\n"
+     "  %r = sub %1, %2\n",
+     PTC_OP_ADD, 1},
     {"zeros of two signs differ",
      "  %0 = constant {value = 0} : f32[]\n  %1 = constant {value = -0} : f32[]\n"
-     "  %2 = div %x, %0\n  %3 = div %x, %1\n  %r = where %c, %2, %3\n", PTC_OP_DIV, 2},
+     "  %2 = div %x, %0\n  %3 = div %x, %1\n  %r = where %c, %2, %3\n",
+     PTC_OP_DIV, 2},
     {"an op of the block around",
      "  %0 = exp %x\n  %1 = repeat {count = 2} index %i carry(%s = %0) {\n"
      "    %2 = exp %x\n    %3 = add %s, %2\n    yield carry(%3)\n  }\n  %r = sub %1, %0\n",
@@ -136,7 +171,8 @@ static const rule_row_t rule_rows[] = {
     {"an op of another block stays",
      "  %1 = repeat {count = 2} index %i carry(%s = %x) {\n"
      "    %2 = exp %x\n    %3 = add %s, %2\n    yield carry(%3)\n  }\n"
-     "  %4 = exp %x\n  %r = sub %1, %4\n", PTC_OP_EXP, 2},
+     "  %4 = exp %x\n  %r = sub %1, %4\n",
+     PTC_OP_EXP, 2},
     {"equal random numbers",
      "  %0 = dropout %x, %seed, %step {p = 0.5, path = \"a\"}\n"
      "  %1 = dropout %x, %seed, %step {p = 0.5, path = \"a\"}\n  %r = add %0, %1\n",
