@@ -57,7 +57,7 @@ static void see_saved(ptc_op_t *op, void *arg) {
   if (op->opcode != PTC_OP_REPEAT || !ptc_op_bool(op, "reverse")) return;
   for (int32_t i = op->num_carry; i < op->num_operands; i++) {
     const ptc_op_t *def = op->operands[i]->def;
-    if (def && def->opcode == PTC_OP_REPEAT && !op->parent->parent_op)
+    if (def && def->opcode == PTC_OP_REPEAT && !def->remat && !op->parent->parent_op)
       *(int64_t *)arg += ptc_type_num_bytes(op->operands[i]->type);
   }
 }

@@ -57,8 +57,7 @@ static ptc_status_t run(ptc_module_t *module, const char *passes, bool quiet, bo
     status = ptc_pass_run(&ctx, module, name);
   free(list);
   ptc_pass_ctx_deinit(&ctx);
-  if (status != PTC_OK && !quiet)
-    ptc_diag_print(module->diag, stderr, PTC_DIAG_TEXT, false);
+  if (status != PTC_OK && !quiet) ptc_diag_print(module->diag, stderr, PTC_DIAG_TEXT, false);
   return status;
 }
 

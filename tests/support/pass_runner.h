@@ -18,7 +18,8 @@ void program_deinit(program_t *program);
 // Whether a diagnostic has that id.
 bool program_has_error(const program_t *program, const char *id);
 
-// Runs the passes "a b c" with the semantics of each checked; diagnostics are printed unless |quiet|.
+// Runs the passes "a b c" with the semantics of each checked; diagnostics are printed unless
+// |quiet|.
 ptc_status_t run_passes(ptc_module_t *module, const char *passes, bool quiet);
 // The same without that check: for passes that add to what a module computes, and for errors.
 ptc_status_t run_passes_unchecked(ptc_module_t *module, const char *passes, bool quiet);
