@@ -408,6 +408,9 @@ void lower_param_stmt(lower_t *L, const ptc_stmt_t *stmt) {
                     ? lower_param(L, decl->name, decl->loc, dims, decl->num_dims, dtype, &init)
                     : val_error();
     if (val.kind == VAL_TENSOR) {
+      // Written by hand: the precision pass leaves it.
+      if (stmt->type.name)
+        ptc_attrs_set_string(L->module, &val.global->attrs, "precision", ptc_dtype_name(dtype));
       if (options.has_decay)
         ptc_attrs_set_bool(L->module, &val.global->attrs, "decay", options.decay);
       if (options.lr != 1) ptc_attrs_set_float(L->module, &val.global->attrs, "lr", options.lr);

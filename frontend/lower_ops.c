@@ -284,7 +284,16 @@ static val_t lower_cast(call_t *c) {
   val_t x;
   if (!call_finish_options(c) || !call_need_dims(c, 0, 0) || !call_tensor(c, 0, &x))
     return val_error();
-  return val_cast(c->L, x, (ptc_dtype_t)c->builtin->variant);
+  lower_t *L = c->L;
+  ptc_dtype_t dtype = (ptc_dtype_t)c->builtin->variant;
+  if (dtype != PTC_F32 || x.ir->type->dtype != PTC_F32) return val_cast(L, x, dtype);
+  // Also of an f32 value: it says that the value stays f32 when the model computes in bf16.
+  ptc_attrs_t attrs = {0};
+  ptc_attrs_set_string(L->module, &attrs, "to", ptc_dtype_name(dtype));
+  ptc_op_t *op = ptc_build_op(&L->b, PTC_OP_CAST, &x.ir, 1, 1, attrs);
+  if (!op) return val_error();
+  x.ir = op->results[0];
+  return x;
 }
 
 static val_t reduce_max(call_t *c, val_t x) {
