@@ -89,7 +89,7 @@ static const struct {
 } schedules[] = {
     {"constant", constant_lr}, {"linear", linear_lr}, {"cosine", cosine_lr}, {"wsd", wsd_lr}};
 
-ptc_status_t ptc_build_lr(ptc_builder_t *b, ptc_func_t *func, ptc_value_t *applied,
+ptc_status_t ptc_build_lr(ptc_builder_t *b, ptc_func_t *func, ptc_value_t *t,
                           ptc_value_t **out_lr) {
   *out_lr = NULL;
   const ptc_module_t *module = b->module;
@@ -101,13 +101,13 @@ ptc_status_t ptc_build_lr(ptc_builder_t *b, ptc_func_t *func, ptc_value_t *appli
     return ptc_error(module->diag, func->loc, PTC_INVALID_INPUT, "lr-schedule",
                      "unknown learning rate schedule \"%s\" (constant, linear, cosine, wsd)", name);
   schedule_t s = {.b = b, .func = func};
-  s.k = ptc_build_cast(b, applied, PTC_F64);
+  ptc_value_t *number = ptc_build_cast(b, t, PTC_F64);
+  s.k = ptc_build_binary_const(b, PTC_OP_SUB, number, 1);
   s.lr = setting_f64(&s, "lr", PTC_F32, 1e-3);
   if (build != constant_lr) s.min_lr = setting_f64(&s, "min_lr", PTC_F32, 0);
   ptc_value_t *lr = build(&s);
   if (ptc_config_number(module, "warmup", 0) > 0) {
-    ptc_value_t *next = ptc_build_binary_const(b, PTC_OP_ADD, s.k, 1);
-    ptc_value_t *warm = fraction(&s, next, setting_f64(&s, "warmup", PTC_I64, 0));
+    ptc_value_t *warm = fraction(&s, number, setting_f64(&s, "warmup", PTC_I64, 0));
     lr = ptc_build_binary(b, PTC_OP_MUL, lr, warm);
   }
   *out_lr = ptc_build_cast(b, lr, PTC_F32);

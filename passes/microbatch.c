@@ -202,9 +202,10 @@ static ptc_status_t move_into_loop(ptc_micro_t *m, ptc_op_t *op) {
 // --- totals
 
 static ptc_value_t *build_zeros(ptc_builder_t *b, const ptc_type_t *type) {
-  if (type->num_counts == 0)
-    return ptc_build_broadcast(b, ptc_build_constant(b, type->dtype, 0), type->dims,
-                               type->num_dims);
+  if (type->num_counts == 0) {
+    ptc_value_t *zero = ptc_build_constant(b, type->dtype, 0);
+    return type->num_dims == 0 ? zero : ptc_build_broadcast(b, zero, type->dims, type->num_dims);
+  }
   ptc_op_t *repeat = ptc_build_repeat_begin(b, type->counts[0], false, NULL, 0, NULL, 0);
   ptc_builder_t inner = ptc_builder_at_end(b->module, repeat->body);
   inner.loc = b->loc;

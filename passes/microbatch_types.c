@@ -79,8 +79,9 @@ static ptc_value_t *make_partial(retype_t *r, ptc_value_t *value, ptc_op_t *befo
 
 // A sum of a partial and a whole value: the whole one is counted once, in the first micro-batch.
 static bool retype_mixed_sum(retype_t *r, ptc_op_t *op, const ptc_type_t **types) {
+  if (op->opcode != PTC_OP_ADD && op->opcode != PTC_OP_SUB) return false;
   const bool left = is_partial(op->operands[0]), right = is_partial(op->operands[1]);
-  if ((op->opcode != PTC_OP_ADD && op->opcode != PTC_OP_SUB) || left == right) return false;
+  if (left == right) return false;
   ptc_value_t **whole = &op->operands[left ? 1 : 0];
   if (r->settled) {
     *whole = make_partial(r, *whole, op);

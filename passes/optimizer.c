@@ -273,8 +273,9 @@ static ptc_status_t build_step(optimizer_t *o) {
       o->scaled ? ptc_module_find_global(o->module, "loss_scale") : NULL;
   ptc_value_t *scale = scale_global ? ptc_func_get_arg(o->func, scale_global) : NULL;
 
+  // The next version of the counter, which this step counts by: the old one is read no more.
   o->t = ptc_build_binary_const(b, PTC_OP_ADD, applied, 1);
-  PTC_TRY(ptc_build_lr(b, o->func, applied, &o->lr));
+  PTC_TRY(ptc_build_lr(b, o->func, o->t, &o->lr));
   build_settings(o);
   build_gscale(o, scale);
   return_metric(o, "lr", o->lr);

@@ -116,9 +116,20 @@ static void find_needs(precision_t *p) {
 
 // --- where values are computed
 
+static bool is_view(const ptc_op_t *op) {
+  return ptc_op_has_trait(op, PTC_TRAIT_VIEW) && op->num_operands == 1;
+}
+
+// Whether |value| is a parameter, an instance of one, or a view of it.
 static bool is_param(const ptc_value_t *value) {
-  while (!value->def && value->block->parent_op && value->index > 0)
-    value = value->block->parent_op->operands[value->index - 1];
+  for (;;) {
+    if (value->def && is_view(value->def))
+      value = value->def->operands[0];
+    else if (!value->def && value->block->parent_op && value->index > 0)
+      value = value->block->parent_op->operands[value->index - 1];
+    else
+      break;
+  }
   if (value->def || value->block->parent_op) return false;
   return value->block->func->arg_globals[value->index]->kind == PTC_GLOBAL_PARAM;
 }
@@ -181,6 +192,17 @@ static ptc_dtype_t dtype_at(const precision_t *p, home_t home) {
   return home == HOME_COMPUTE ? p->compute : PTC_F32;
 }
 
+static ptc_value_t *version(precision_t *p, ptc_value_t *value, ptc_dtype_t dtype);
+
+// A view of a cast instead of a cast of a view: what is viewed is cast once.
+static ptc_value_t *build_view(precision_t *p, ptc_op_t *view, ptc_dtype_t dtype) {
+  ptc_value_t *operand = version(p, view->operands[0], dtype);
+  ptc_builder_t b = ptc_builder_before(p->module, view->next);
+  b.loc = view->loc;
+  return ptc_build_op(&b, view->opcode, &operand, 1, 1, ptc_attrs_clone(p->module, &view->attrs))
+      ->results[0];
+}
+
 // |value|, which has its final type, in |dtype|.
 static ptc_value_t *version(precision_t *p, ptc_value_t *value, ptc_dtype_t dtype) {
   if (value->type->dtype == dtype) return value;
@@ -191,6 +213,8 @@ static ptc_value_t *version(precision_t *p, ptc_value_t *value, ptc_dtype_t dtyp
   if (!value->def && repeat && value->index > repeat->num_carry) {
     ptc_value_t *bundle = version(p, repeat->operands[value->index - 1], dtype);
     other = ptc_repeat_add_each(p->module, repeat, bundle);
+  } else if (value->def && is_view(value->def)) {
+    other = build_view(p, value->def, dtype);
   } else {
     ptc_op_t *before = value->def ? value->def->next : block->first;
     ptc_builder_t b = ptc_builder_before(p->module, before);
@@ -247,6 +271,10 @@ static ptc_status_t rewrite_op(precision_t *p, ptc_op_t *op) {
   // A position that rope turns by is an operand of its own dtype.
   const int32_t num = op->opcode == PTC_OP_ROPE ? 1 : op->num_operands;
   for (int32_t i = 0; i < num; i++) bring(p, op, i, dtype_at(p, home));
+  // The dtype of a sum is the one that its type was given.
+  if (op->num_results == 1 && concerns(op->results[0]))
+    op->results[0]->type =
+        ptc_type_with_dtype(&p->module->arena, op->results[0]->type, dtype_at(p, home));
   const ptc_type_t *types[8];
   if (op->num_results > 8) return PTC_INTERNAL;
   PTC_TRY(ptc_op_info(op->opcode)->shape(p->module, op, types));

@@ -8,8 +8,6 @@
 //                                     inner: repeat N reverse {gradient of body} }
 //
 // The n % N last turns form one more group, whose start is the carried value between the regions.
-#include <string.h>
-
 #include "ir/builder.h"
 #include "ir/op.h"
 #include "passes/recompute_impl.h"
@@ -25,6 +23,10 @@ typedef struct list_s {
   ptc_value_t **items;
   int32_t count;
 } list_t;
+
+static void copy(ptc_value_t **to, ptc_value_t *const *from, int32_t count) {
+  for (int32_t i = 0; i < count; i++) to[i] = from[i];
+}
 
 static list_t list_new(const every_t *e, int32_t count) {
   return (list_t){PTC_ARENA_ARRAY(&e->module->arena, ptc_value_t *, count), count};
@@ -64,7 +66,7 @@ static ptc_op_t *clone_turns(const every_t *e, ptc_builder_t *b, const ptc_op_t 
   ptc_map_t map = {0};
   ptc_op_t *clone = ptc_op_clone(e->module, repeat, &map);
   ptc_map_deinit(&map);
-  memcpy(clone->operands, operands, (size_t)clone->num_operands * sizeof(*operands));
+  copy(clone->operands, operands, clone->num_operands);
   ptc_attrs_set_int(e->module, &clone->attrs, "count", count);
   for (int32_t i = clone->num_carry; i < clone->num_results; i++)
     clone->results[i]->type =
@@ -86,14 +88,14 @@ static ptc_op_t *clone_turns(const every_t *e, ptc_builder_t *b, const ptc_op_t 
 // The operands of |repeat|'s copy: |carry|, then each bundle as |each| gives it.
 static ptc_value_t *const *join(const every_t *e, list_t carry, list_t each) {
   ptc_value_t **all = PTC_ARENA_ARRAY(&e->module->arena, ptc_value_t *, carry.count + each.count);
-  memcpy(all, carry.items, (size_t)carry.count * sizeof(*all));
-  memcpy(all + carry.count, each.items, (size_t)each.count * sizeof(*all));
+  copy(all, carry.items, carry.count);
+  copy(all + carry.count, each.items, each.count);
   return all;
 }
 
 static list_t list_of(const every_t *e, ptc_value_t *const *values, int32_t count) {
   list_t list = list_new(e, count);
-  memcpy(list.items, values, (size_t)count * sizeof(*values));
+  copy(list.items, values, count);
   return list;
 }
 
@@ -150,9 +152,8 @@ static void replace_results(ptc_builder_t *b, ptc_op_t *old, ptc_op_t *grouped, 
 // Ends the outer region whose body is the one region |inner|; |extra| are collected besides.
 static void end_outer(const every_t *e, ptc_op_t *outer, const ptc_op_t *inner, list_t extra) {
   list_t yields = list_new(e, inner->num_results + extra.count);
-  memcpy(yields.items, inner->results, (size_t)inner->num_results * sizeof(*yields.items));
-  memcpy(yields.items + inner->num_results, extra.items,
-         (size_t)extra.count * sizeof(*yields.items));
+  copy(yields.items, inner->results, inner->num_results);
+  copy(yields.items + inner->num_results, extra.items, extra.count);
   ptc_build_repeat_end(e->module, outer, yields.items, yields.count);
 }
 
@@ -207,8 +208,8 @@ ptc_status_t ptc_recompute_every(const ptc_pair_t *pair, int64_t period) {
     list_t own = slices(&e, &bb, backward, 0, grouped_turns, e.groups);
     list_t theirs = slices(&e, &bb, forward, 0, grouped_turns, e.groups);
     list_t each = list_new(&e, starts.count + theirs.count + own.count);
-    memcpy(each.items, starts.items, (size_t)starts.count * sizeof(*each.items));
-    memcpy(each.items + starts.count, theirs.items, (size_t)theirs.count * sizeof(*each.items));
+    copy(each.items, starts.items, starts.count);
+    copy(each.items + starts.count, theirs.items, theirs.count);
     each.count = starts.count + theirs.count;
     for (int32_t i = 0; i < own.count; i++)
       if (own.items[i]) each.items[each.count++] = own.items[i];
