@@ -72,6 +72,7 @@ typedef struct ptm_bracket_s {
   ptc_loc_t loc;
   int32_t indent;  // column of the first token on its line
   ptm_block_kind_t block;
+  int32_t base;    // number of brackets up to and including the innermost '{' here
   int head;        // of a '{': first token of the statement that it belongs to
   bool is_options;  // the parenthesis right after `param`
 } ptm_bracket_t;

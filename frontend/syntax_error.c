@@ -506,9 +506,7 @@ void ptm_too_deep(ptm_parse_t *p, ptc_loc_t loc) {
 }
 
 void ptm_unclosed_block(ptm_parse_t *p, ptc_loc_t loc) {
-  int32_t base = p->num_brackets;
-  while (base > 0 && p->brackets[base - 1].kind != '{') base--;
-  const ptm_bracket_t *open = p->has_suspect ? &p->suspect : base ? &p->brackets[base - 1] : NULL;
+  const ptm_bracket_t *open = p->has_suspect ? &p->suspect : ptm_open_block(p);
   ptc_error(p->diag, loc, PTC_INVALID_INPUT, "unclosed-block",
             "the file ends, but a '}' is missing");
   if (open) ptc_note(p->diag, open->loc, "this '{' is not closed");

@@ -53,9 +53,7 @@ int ptm_set_token(ptm_parse_t *p, ptm_token_t *token, int kind, const char *text
 
 // Number of brackets up to and including the innermost open '{'.
 static int32_t brace_base(const ptm_parse_t *p) {
-  int32_t base = p->num_brackets;
-  while (base > 0 && p->brackets[base - 1].kind != '{') base--;
-  return base;
+  return p->num_brackets ? p->brackets[p->num_brackets - 1].base : 0;
 }
 
 ptm_block_kind_t ptm_block_kind(const ptm_parse_t *p) {
@@ -96,6 +94,7 @@ static void push_bracket(ptm_parse_t *p, const ptm_token_t *token) {
     p->pending = PTM_BLOCK_NONE;
   }
   bracket.head = p->statement.kind;
+  bracket.base = token->kind == '{' ? p->num_brackets + 1 : brace_base(p);
   bracket.is_options = token->kind == '(' && p->token.kind == PTM_PARAM;
   p->brackets[p->num_brackets++] = bracket;
 }
@@ -286,8 +285,7 @@ static void begin_sync(ptm_parse_t *p) {
   p->is_syncing = true;
   if (p->token.kind == '{') {
     // The block of this '{' is skipped whole.
-    p->sync_base = p->token_brackets;
-    while (p->sync_base > 0 && p->brackets[p->sync_base - 1].kind != '{') p->sync_base--;
+    p->sync_base = p->num_brackets - 1;
   } else {
     p->sync_base = brace_base(p);
   }
@@ -354,8 +352,7 @@ void ptm_recover(ptm_parse_t *p, bool at_boundary, bool wants_brace) {
     return;
   }
   if (token.kind == '{') {
-    int32_t outer = p->token_brackets;
-    while (outer > 0 && p->brackets[outer - 1].kind != '{') outer--;
+    int32_t outer = p->num_brackets - 1;  // a '{' stands right after the one around it
     ptm_block_kind_t outer_kind = outer ? p->brackets[outer - 1].block : PTM_BLOCK_NONE;
     ptm_block_kind_t own_kind = p->brackets[p->num_brackets - 1].block;
     bool had_keyword = p->statement.kind != PTM_IDENT;

@@ -30,7 +30,8 @@ install_missing() {
     zlib1g-dev"
   [ "$fuzz_minutes" != 0 ] && packages="$packages clang"
   command -v dpkg-query >/dev/null || return 0
-  local missing="" sudo=""
+  local missing="" sudo="" lean=--no-install-recommends
+  [ "$fuzz_minutes" != 0 ] && lean=""  # clang's sanitizer libraries are a recommendation
   for package in $packages; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
       missing="$missing $package"
@@ -40,7 +41,7 @@ install_missing() {
   [ "$(id -u)" -eq 0 ] || sudo=sudo
   # shellcheck disable=SC2086
   $sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq \
-    --no-install-recommends $missing >/dev/null
+    $lean $missing >/dev/null
 }
 
 passed=0
@@ -92,9 +93,8 @@ run_config() {
   echo "== $config: testing"
   ctest --preset "$config" -V -j "$jobs" --timeout 1200 >"$log" 2>&1
   grep -E '^ *[0-9]+/[0-9]+ Test +#' "$log"
-  # What went wrong, in the words of the tests.
-  awk '/\*\*\*/ { exit_lines = exit_lines $0 "\n" } END { printf "%s", exit_lines }' "$log"
   if grep -q '\*\*\*' "$log"; then
+    echo "== $config: what went wrong"
     grep -E 'had failures|^[0-9]+: +[0-9]+\. /|FAILED|ERROR: |runtime error|expected' "$log" |
       head -n 80
   fi

@@ -74,11 +74,13 @@ static const char dropped_id[] = "";
 
 ptc_status_t ptc_error(ptc_diag_t *diag, ptc_loc_t loc, ptc_status_t status, const char *id,
                        const char *format, ...) {
-  bool keep = !is_repeated(diag, loc, id);
-  if (keep) diag->num_errors++;
   int64_t max_errors = diag->max_errors ? diag->max_errors : DEFAULT_MAX_ERRORS;
+  // Beyond the limit errors are only counted, so that a text of nothing but errors takes no time.
+  bool keep = diag->num_errors >= max_errors || !is_repeated(diag, loc, id);
+  if (keep) diag->num_errors++;
   if (!keep || diag->num_errors > max_errors) {
-    record(diag, PTC_NOTE, (ptc_loc_t){0}, dropped_id, NULL);
+    bool marked = diag->num_items && !diag->items[diag->num_items - 1].message;
+    if (!marked) record(diag, PTC_NOTE, (ptc_loc_t){0}, dropped_id, NULL);
     return status;
   }
   va_list args;

@@ -277,6 +277,20 @@ static void test_long(void) {
   drop(&p);
 }
 
+// Proves: texts of nothing but mistakes are read in time that grows with their length.
+static void test_many_errors(void) {
+  parsed_t p;
+  parse_nested(&p, "model m {\n", "x y\n", "", "", 50000, "}");
+  CU_ASSERT_EQUAL(p.diag.num_errors, 50000);
+  drop(&p);
+  parse_nested(&p, "model m { x = )", "(", "", ")", 300000, "\ny = 3 3 }");
+  CU_ASSERT_EQUAL(p.diag.num_errors, 2);
+  drop(&p);
+  parse_nested(&p, "model m { x = )", "{ ", "", "}", 1000, "\ny = 3 3 }");
+  CU_ASSERT(p.diag.num_errors > 2);
+  drop(&p);
+}
+
 static void test_include_depth(void) {
   char folder[] = "/tmp/ptc-parse-XXXXXX";
   CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
@@ -391,6 +405,7 @@ static const unit_test_t tests[] = {
     {"locations", test_locations},
     {"depth", test_depth},
     {"long lists", test_long},
+    {"many errors", test_many_errors},
     {"include depth", test_include_depth},
     {"missing file", test_missing_file},
     {"the rest survives", test_rest_survives},
