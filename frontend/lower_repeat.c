@@ -137,8 +137,10 @@ static void collect_assigned(const ptc_stmts_t *stmts, const char **names, int32
     const ptc_stmt_t *stmt = stmts->items[i];
     for (int32_t k = 0; k < stmt->num_targets; k++) {
       bool known = false;
-      for (int32_t n = 0; n < *count; n++) known |= strcmp(names[n], stmt->targets[k].name) == 0;
-      if (!known && *count < MAX_CARRY) names[(*count)++] = stmt->targets[k].name;
+      for (int32_t n = 0; n < *count && n < MAX_CARRY; n++) known |= strcmp(names[n], stmt->targets[k].name) == 0;
+      if (known) continue;
+      if (*count < MAX_CARRY) names[*count] = stmt->targets[k].name;
+      (*count)++;  // beyond the limit: only counted
     }
     collect_assigned(&stmt->body, names, count);
     collect_assigned(&stmt->else_body, names, count);
@@ -235,6 +237,10 @@ static void lower_region(lower_t *L, const ptc_stmt_t *stmt, int64_t first, int6
   const char *names[MAX_CARRY];
   int32_t num_names = 0, num_carry = 0;
   collect_assigned(&stmt->body, names, &num_names);
+  if (num_names > MAX_CARRY) {
+    LOWER_ERROR(L, stmt->loc, "repeat-carry", "a repeat assigns at most %d variables", MAX_CARRY);
+    return;
+  }
   symbol_t **symbols = PTC_ARENA_ARRAY(&L->module->arena, symbol_t *, MAX_CARRY);
   val_t **before = PTC_ARENA_ARRAY(&L->module->arena, val_t *, MAX_CARRY);
   ptc_value_t *carry[MAX_CARRY + MAX_LOSSES], *yields[MAX_CARRY + MAX_LOSSES];
