@@ -264,6 +264,43 @@ ptc_status_t ptc_interp_yield(const ptc_call_t *call) {
 
 // --- functions
 
+// More numbers in one value (2 GiB) are refused, rather than run for days or out of memory.
+static const int64_t MAX_ELEMENTS = (int64_t)1 << 28;
+
+static ptc_status_t check_size(const ptc_interp_t *interp, ptc_loc_t loc, const ptc_type_t *type) {
+  int64_t elements = ptc_type_num_elements(type), instances = ptc_type_num_instances(type), all;
+  bool fits = elements >= 0 && instances >= 0 &&
+              !__builtin_mul_overflow(elements, instances, &all) && all <= MAX_ELEMENTS;
+  if (fits) return PTC_OK;
+  ptc_str_t text = {0};
+  ptc_type_print(&text, type);
+  ptc_status_t status = ptc_error(
+      interp->module->diag, loc, PTC_UNSUPPORTED, "interp-size",
+      "a value of type %s is too large for the interpreter, whose limit is %" PRId64 " elements",
+      text.data, MAX_ELEMENTS);
+  ptc_str_deinit(&text);
+  return status;
+}
+
+typedef struct size_check_s {
+  const ptc_interp_t *interp;
+  ptc_status_t status;
+} size_check_t;
+
+static void check_op_size(ptc_op_t *op, void *arg) {
+  size_check_t *check = arg;
+  for (int32_t i = 0; i < op->num_results && check->status == PTC_OK; i++)
+    check->status = check_size(check->interp, op->loc, op->results[i]->type);
+}
+
+static ptc_status_t check_sizes(const ptc_interp_t *interp, const ptc_func_t *func) {
+  size_check_t check = {.interp = interp, .status = PTC_OK};
+  for (int32_t i = 0; i < func->body->num_args; i++)
+    PTC_TRY(check_size(interp, func->arg_globals[i]->loc, func->arg_globals[i]->type));
+  ptc_block_walk(func->body, check_op_size, &check);
+  return check.status;
+}
+
 // Rounds an argument to its type; the integers of an input must lie in its range.
 static ptc_status_t bind_global(ptc_interp_t *interp, const ptc_value_t *arg,
                                 const ptc_global_t *global) {
@@ -307,6 +344,7 @@ ptc_status_t ptc_interp_run(ptc_interp_t *interp, const char *name) {
   if (!func)
     return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "unknown-function",
                      "the module has no function \"%s\"", name);
+  PTC_TRY(check_sizes(interp, func));
   interp->num_slots = module->next_value_id;
   interp->slots = calloc((size_t)interp->num_slots + 1, sizeof(*interp->slots));
   if (!interp->slots) ptc_oom((size_t)interp->num_slots * sizeof(*interp->slots));

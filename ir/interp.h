@@ -25,7 +25,8 @@ void ptc_interp_destroy(ptc_interp_t *interp);
 // The current value of |global|; owned by |interp|; writable.
 ptc_tensor_t *ptc_interp_global(ptc_interp_t *interp, const ptc_global_t *global);
 // Runs @name with the current globals; then new versions of state replace the old ones. Inputs with
-// a range are checked. Errors (missing function, index out of range) are diagnostics.
+// a range are checked. Diagnostics: "unknown-function", "interp-size" (PTC_UNSUPPORTED: a value of
+// more than 2^28 elements), "input-range", "gather-range", "target-range". |module| is verified.
 ptc_status_t ptc_interp_run(ptc_interp_t *interp, const char *name);
 // Result |index| of the last run (in the order of the return); owned by |interp|, valid until the
 // next run.

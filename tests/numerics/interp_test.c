@@ -185,6 +185,24 @@ static void test_errors(void) {
               "unknown-function");
 }
 
+// Values too large to be worth an attempt, as results and as arguments.
+static void test_size(void) {
+  static const char *const texts[] = {
+      "module \"t\"\nfunc @f() {\n  %0 = constant {value = 1.0} : f32[]\n"
+      "  %1 = broadcast %0 {dims = [a, b], extents = [1000000, 1000000]} : "
+      "f32[a=1000000, b=1000000]\n  return output \"y\" = %1\n}\n",
+      "module \"t\"\nparam @\"w.*\" turns (0:1) : 1000000 x f32[a=1000000]\n"
+      "func @f(%w = @\"w.*\" (0:1)) {\n  return\n}\n",
+  };
+  for (int i = 0; i < 2; i++) {
+    interp_case_t *c = interp_case_open(texts[i], PTC_INTERP_TYPED);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    CU_ASSERT_EQUAL(ptc_interp_run(c->interp, "f"), PTC_UNSUPPORTED);
+    CU_ASSERT_STRING_EQUAL(interp_case_id(c), "interp-size");
+    interp_case_close(c);
+  }
+}
+
 static const unit_test_t tests[] = {
     {"ops", test_ops},
     {"every op has a row", test_every_op_has_a_row},
@@ -192,5 +210,6 @@ static const unit_test_t tests[] = {
     {"exact mode", test_exact_mode},
     {"sums round once", test_sums_round_once},
     {"errors", test_errors},
+    {"size", test_size},
 };
 UNIT_MAIN("interp", tests)
