@@ -154,6 +154,14 @@ static ptc_global_t *input_global(lower_t *L, const ptc_stmt_t *stmt, const ptc_
   return global;
 }
 
+// Which dim counts the step's sequences: what micro-batches and data parallelism split.
+static void note_batch_dim(lower_t *L, const val_t *dims) {
+  for (int32_t i = 0; i < dims->num_dims; i++)
+    if (strcmp(dims->dims[i].key, "batch") == 0 &&
+        !ptc_attrs_find(&L->module->config, lower_intern(L, "batch_dim")))
+      ptc_attrs_set_string(L->module, &L->module->config, "batch_dim", dims->dims[i].name);
+}
+
 static void lower_input(lower_t *L, const ptc_stmt_t *stmt) {
   ptc_dtype_t dtype = PTC_F32;
   bool ok = true;
@@ -194,6 +202,7 @@ static void lower_input(lower_t *L, const ptc_stmt_t *stmt) {
         dims_ok = false;
       }
     }
+    if (dims_ok) note_batch_dim(L, &like);
     symbol_t *symbol = scope_define(L, decl->name, decl->loc, SYM_VALUE);
     symbol->value = PTC_ARENA_NEW(&L->module->arena, val_t);
     if (!ok || !dims_ok) {

@@ -339,6 +339,28 @@ static void begin_loop(ptc_micro_t *m, ptc_op_t *before) {
   ptc_op_insert(m->loop, m->func->body, before);
 }
 
+static bool is_used_before(const ptc_block_t *block, const ptc_op_t *def, const ptc_op_t *end) {
+  for (const ptc_op_t *op = block->first; op && op != end; op = op->next) {
+    for (int32_t i = 0; i < op->num_operands; i++)
+      if (op->operands[i]->def == def) return true;
+    if (op->body && is_used_before(op->body, def, NULL)) return true;
+  }
+  return false;
+}
+
+// The loop may read a state's old version: a new one that nothing else needs is made last.
+static void sink_states(ptc_micro_t *m) {
+  ptc_op_t *ret = ptc_func_return(m->func);
+  for (int32_t i = 0; i < m->func->num_results; i++) {
+    ptc_op_t *def = ret->operands[i]->def;
+    if (m->func->results[i].kind != PTC_RESULT_STATE || !def || def->parent != m->func->body ||
+        def->body || is_used_before(m->func->body, def, ret))
+      continue;
+    ptc_op_remove(def);
+    ptc_op_insert(def, m->func->body, ret);
+  }
+}
+
 static ptc_status_t split_func(ptc_micro_t *m) {
   find_func_deps(m);
   ptc_op_t *first = clone_whole(m);
@@ -352,7 +374,9 @@ static ptc_status_t split_func(ptc_micro_t *m) {
       case PLACE_AFTER: PTC_TRY(use_totals(m, op)); break;
     }
   }
-  return finish_return(m);
+  PTC_TRY(finish_return(m));
+  sink_states(m);
+  return PTC_OK;
 }
 
 static bool func_has_batch(const ptc_micro_t *m, int64_t *out_extent) {
@@ -377,7 +401,7 @@ static void add_axis(ptc_module_t *module, const char *name, int64_t size) {
 
 static ptc_status_t visit_func(ptc_module_t *module, ptc_func_t *func, int64_t micro_batch) {
   ptc_micro_t m = {.module = module, .func = func};
-  m.dim = ptc_module_intern(module, "b");
+  m.dim = ptc_module_intern(module, ptc_attrs_string(&module->config, "batch_dim", "b"));
   m.axis = ptc_module_intern(module, "micro");
   ptc_axis_ref_t *axis_ref = PTC_ARENA_NEW(&module->arena, ptc_axis_ref_t);
   axis_ref->axis = m.axis;
