@@ -113,15 +113,17 @@ static void leave_turn(ptc_grad_t *turn, const region_t *r) {
   PTC_VEC_FREE(&yields);
 }
 
-// Hands the region's gradients to the block around it.
+// Hands the region's gradients to the block around it. Captured values first: theirs replace what
+// was known, and one may be an operand, too.
 static void leave_region(ptc_grad_t *g, const region_t *r, const ptc_op_t *backward) {
-  int32_t next = 0;
-  for (int64_t i = 0; i < r->carried.len; i++)
-    ptc_grad_give(g, r->forward, r->carried.data[i], backward->results[next++]);
+  ptc_value_t *const *results = backward->results;
+  int64_t next = r->carried.len;
   for (int64_t i = 0; i < r->captures.len; i++)
-    ptc_map_set(&g->grads, r->captures.data[i], backward->results[next++]);
+    ptc_map_set(&g->grads, r->captures.data[i], results[next++]);
   for (int64_t i = 0; i < r->each.len; i++)
-    ptc_grad_give(g, r->forward, r->each.data[i], backward->results[next++]);
+    ptc_grad_give(g, r->forward, r->each.data[i], results[next++]);
+  for (int64_t i = 0; i < r->carried.len; i++)
+    ptc_grad_give(g, r->forward, r->carried.data[i], results[i]);
 }
 
 ptc_status_t ptc_grad_repeat(ptc_grad_t *g, const ptc_op_t *op) {

@@ -48,16 +48,21 @@ const ptc_type_t *case_type(grad_case_t *c, ptc_dtype_t dtype, const char *dims,
   return type;
 }
 
-static ptc_value_t *add_global(grad_case_t *c, ptc_global_kind_t kind, const char *letter,
-                               const ptc_type_t *type, case_fill_t fill) {
+ptc_value_t *case_global(grad_case_t *c, ptc_global_kind_t kind, const char *path,
+                         const ptc_type_t *type, case_fill_t fill) {
   const int64_t index = c->module->num_globals;
   if (index >= CASE_MAX_GLOBALS) abort();
-  const char *path = ptc_arena_printf(&c->module->arena, "%s%d%.*s", letter, (int)index,
-                                      2 * type->num_counts, ".*.*.*.*");
-  const ptc_global_t *global =
-      ptc_module_add_global(c->module, kind, path, type, (ptc_loc_t){"case", 1, (int32_t)index});
   c->fills[index] = fill;
-  return ptc_func_add_arg(c->func, global);
+  const ptc_loc_t loc = {"case", 1, (int32_t)index};
+  return ptc_func_add_arg(c->func, ptc_module_add_global(c->module, kind, path, type, loc));
+}
+
+static ptc_value_t *add_global(grad_case_t *c, ptc_global_kind_t kind, const char *letter,
+                               const ptc_type_t *type, case_fill_t fill) {
+  const char *path =
+      ptc_arena_printf(&c->module->arena, "%s%d%.*s", letter, (int)c->module->num_globals,
+                       2 * type->num_counts, ".*.*.*.*");
+  return case_global(c, kind, path, type, fill);
 }
 
 ptc_value_t *case_param(grad_case_t *c, const char *dims, double low, double high) {
@@ -103,8 +108,13 @@ static ptc_value_t *functional(ptc_builder_t *b, ptc_value_t *w, ptc_value_t *v)
 
 void case_use(grad_case_t *c, ptc_value_t *value) {
   if (!value || !value->type) return;
-  ptc_value_t *w = add_global(c, PTC_GLOBAL_INPUT, "w", value->type, (case_fill_t){-1, 1, false});
-  ptc_value_t *part = ptc_build_cast(&c->b, functional(&c->b, w, value), PTC_F32);
+  case_fill_t fill = {-1, 1, false};
+  case_use_weighted(c, add_global(c, PTC_GLOBAL_INPUT, "w", value->type, fill), value);
+}
+
+void case_use_weighted(grad_case_t *c, ptc_value_t *weights, ptc_value_t *value) {
+  if (!value || !value->type) return;
+  ptc_value_t *part = ptc_build_cast(&c->b, functional(&c->b, weights, value), PTC_F32);
   c->loss = c->loss ? ptc_build_binary(&c->b, PTC_OP_ADD, c->loss, part) : part;
 }
 

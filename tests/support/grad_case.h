@@ -6,7 +6,7 @@
 #include "ir/interp.h"
 #include "ir/module.h"
 
-enum { CASE_MAX_GLOBALS = 64 };
+enum { CASE_MAX_GLOBALS = 256 };
 
 // How a global is filled.
 typedef struct case_fill_s {
@@ -41,8 +41,13 @@ ptc_value_t *case_param(grad_case_t *c, const char *dims, double low, double hig
 ptc_value_t *case_bundle(grad_case_t *c, const char *dims, const int64_t *counts);  // in [-1, 1]
 ptc_value_t *case_input(grad_case_t *c, ptc_dtype_t dtype, const char *dims, double low,
                         double high);
+// The general form: |path| names the global.
+ptc_value_t *case_global(grad_case_t *c, ptc_global_kind_t kind, const char *path,
+                         const ptc_type_t *type, case_fill_t fill);
 // Adds to the loss a random linear functional of |value|, a float; bundles too.
 void case_use(grad_case_t *c, ptc_value_t *value);
+// The same with weights of one's own.
+void case_use_weighted(grad_case_t *c, ptc_value_t *weights, ptc_value_t *value);
 // Appends an op; attributes as in op_maker.h. NULL if its constraints are violated.
 ptc_op_t *case_op(grad_case_t *c, ptc_opcode_t opcode, ptc_value_t *const *operands,
                   int32_t num_operands, int32_t num_results, const char *attrs);
