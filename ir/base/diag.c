@@ -106,6 +106,32 @@ void ptc_note(ptc_diag_t *diag, ptc_loc_t loc, const char *format, ...) {
   va_end(args);
 }
 
+// Bytes of the printable UTF-8 character at |text|; 0 for anything that should not reach a terminal:
+// control characters, the C1 controls among them, and bytes that are no UTF-8.
+static size_t printable_length(const char *text, size_t len) {
+  const unsigned char *p = (const unsigned char *)text;
+  if (p[0] < 0x80) return p[0] >= 0x20 && p[0] != 0x7f;
+  size_t size = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+  if (p[0] < 0xc2 || p[0] > 0xf4 || size > len) return 0;
+  for (size_t i = 1; i < size; i++)
+    if ((p[i] & 0xc0) != 0x80) return 0;
+  // Overlong forms, surrogates, beyond U+10FFFF, C1 controls.
+  if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+      (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f) || (p[0] == 0xc2 && p[1] < 0xa0))
+    return 0;
+  return size;
+}
+
+// |text| as it may stand on a terminal: a tab is a space, what is not printable is a '?'.
+static void print_safe(FILE *out, const char *text, size_t len) {
+  for (size_t i = 0; i < len;) {
+    size_t size = printable_length(text + i, len - i);
+    if (size) fwrite(text + i, 1, size, out);
+    else fputc(text[i] == '\t' ? ' ' : '?', out);
+    i += size ? size : 1;
+  }
+}
+
 static void print_excerpt(const ptc_diag_t *diag, FILE *out, ptc_loc_t loc, bool color) {
   const ptc_source_t *source = diag->sources;
   while (source && strcmp(source->file, loc.file) != 0) source = source->next;
@@ -123,14 +149,13 @@ static void print_excerpt(const ptc_diag_t *diag, FILE *out, ptc_loc_t loc, bool
   if (start > len) start = len;
   if (len - start > MAX_EXCERPT) len = start + MAX_EXCERPT;
   fprintf(out, "%5" PRId32 " | ", loc.line);
-  for (size_t i = start; i < len; i++) {
-    unsigned char c = (unsigned char)line[i];
-    fputc(c == '\t' ? ' ' : c < 0x20 || c == 0x7f ? '?' : c, out);
-  }
+  // The excerpt may begin or end within a character: those bytes are left out.
+  while (start > 0 && start < len && ((unsigned char)line[start] & 0xc0) == 0x80) start++;
+  print_safe(out, line + start, len - start);
   fprintf(out, "\n      | ");
-  for (size_t i = start; i < column; i++) {
-    // UTF-8 continuation bytes take no column on the screen.
-    if (i < len && ((unsigned char)line[i] & 0xc0) == 0x80) continue;
+  for (size_t i = start; i < column;) {  // one space per character
+    size_t size = i < len ? printable_length(line + i, len - i) : 1;
+    i += size ? size : 1;
     fputc(' ', out);
   }
   fprintf(out, color ? "\033[1;32m^\033[0m\n" : "^\n");
@@ -141,14 +166,13 @@ static const char *const severity_names[] = {"error", "warning", "note"};
 static void print_text(const ptc_diag_t *diag, const ptc_diagnostic_t *item, FILE *out,
                        bool color) {
   static const char *const colors[] = {"\033[1;31m", "\033[1;35m", "\033[1;36m"};
+  const char *place = item->loc.file ? item->loc.file : "ptc";
+  print_safe(out, place, strlen(place));
   if (item->loc.file && item->loc.line > 0)
-    fprintf(out, "%s:%" PRId32 ":%" PRId32 ": ", item->loc.file, item->loc.line, item->loc.column);
-  else if (item->loc.file)
-    fprintf(out, "%s: ", item->loc.file);
-  else
-    fprintf(out, "ptc: ");
-  fprintf(out, "%s%s:%s %s", color ? colors[item->severity] : "", severity_names[item->severity],
-          color ? "\033[0m" : "", item->message);
+    fprintf(out, ":%" PRId32 ":%" PRId32, item->loc.line, item->loc.column);
+  fprintf(out, ": %s%s:%s ", color ? colors[item->severity] : "", severity_names[item->severity],
+          color ? "\033[0m" : "");
+  print_safe(out, item->message, strlen(item->message));
   if (item->severity != PTC_NOTE) fprintf(out, " [%s]", item->id);
   fputc('\n', out);
   if (item->loc.file) print_excerpt(diag, out, item->loc, color);
@@ -156,10 +180,14 @@ static void print_text(const ptc_diag_t *diag, const ptc_diagnostic_t *item, FIL
 
 static void print_json_string(FILE *out, const char *text) {
   fputc('"', out);
-  for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-    if (*p == '"' || *p == '\\') fprintf(out, "\\%c", *p);
-    else if (*p < 0x20) fprintf(out, "\\u%04x", *p);
-    else fputc(*p, out);
+  size_t len = strlen(text);
+  for (size_t i = 0; i < len;) {
+    unsigned char c = (unsigned char)text[i];
+    size_t size = printable_length(text + i, len - i);
+    if (c == '"' || c == '\\') fprintf(out, "\\%c", c);
+    else if (size) fwrite(text + i, 1, size, out);
+    else fprintf(out, "\\u%04x", c < 0x80 ? c : 0xfffd);  // JSON is UTF-8
+    i += size ? size : 1;
   }
   fputc('"', out);
 }

@@ -91,6 +91,25 @@ static void test_limit(void) {
   ptc_diag_deinit(&diag);
 }
 
+// Nothing of a file's bytes, or of a name, can act on the terminal, and JSON stays UTF-8.
+static void test_hostile_bytes(void) {
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  static const char source[] = "a\033[2J\xc2\x9b\xff\xed\xa0\x80 \xe2\x82\xac b";
+  ptc_diag_add_source(&diag, "a.ptm", source, sizeof(source) - 1);
+  ptc_error(&diag, (ptc_loc_t){"a.ptm", 1, 16}, PTC_INVALID_INPUT, "x", "name \"\xfe\033]0;x\"");
+  char *text = printed(&diag, PTC_DIAG_TEXT, false);
+  CU_ASSERT_STRING_EQUAL(text,
+                         "a.ptm:1:16: error: name \"??]0;x\" [x]\n"
+                         "    1 | a?[2J?????? \xe2\x82\xac b\n"
+                         "      |              ^\n");
+  free(text);
+  text = printed(&diag, PTC_DIAG_JSON, false);
+  CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"message\":\"name \\\"\\ufffd\\u001b]0;x\\\"\"}\n"));
+  free(text);
+  ptc_diag_deinit(&diag);
+}
+
 static void test_exit_codes(void) {
   CU_ASSERT_EQUAL(ptc_status_exit_code(PTC_OK), 0);
   CU_ASSERT_EQUAL(ptc_status_exit_code(PTC_INVALID_INPUT), 1);
@@ -104,5 +123,6 @@ static void test_exit_codes(void) {
 static const unit_test_t tests[] = {{"formats", test_text},
                                     {"repeats", test_repeats},
                                     {"limit", test_limit},
+                                    {"hostile bytes", test_hostile_bytes},
                                     {"exit codes", test_exit_codes}};
 UNIT_MAIN("diag", tests)
