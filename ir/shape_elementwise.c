@@ -164,13 +164,20 @@ ptc_status_t ptc_shape_test_f(ptc_module_t *module, const ptc_op_t *op,
 
 // Result: the operand's type, a bundle's too, with dtype |to|.
 //   c1  |to| names a dtype
+//   c2  a partial sum is cast to a wider float only
 ptc_status_t ptc_shape_cast(ptc_module_t *module, const ptc_op_t *op,
                             const ptc_type_t **out_types) {
   PTC_TRY(ptc_shape_begin(module, op, PTC_SHAPE_BUNDLES));
   ptc_dtype_t dtype;
   const char *name = ptc_op_string(op, "to");
   PTC_SHAPE_CHECK(ptc_dtype_parse(name, &dtype), module, op, 1, "unknown dtype \"%s\"", name);
-  ptc_type_t *type = ptc_type_with_dtype(&module->arena, ptc_shape_operand(op, 0), dtype);
+  const ptc_type_t *x = ptc_shape_operand(op, 0);
+  bool widens = ptc_dtype_is_float(x->dtype) && ptc_dtype_is_float(dtype) &&
+                ptc_dtype_bytes(dtype) > ptc_dtype_bytes(x->dtype);
+  PTC_SHAPE_CHECK(!x->num_partial || widens || dtype == x->dtype, module, op, 2,
+                  "a partial %s cannot become %s before it is reduced", ptc_dtype_name(x->dtype),
+                  name);
+  ptc_type_t *type = ptc_type_with_dtype(&module->arena, x, dtype);
   if (ptc_type_num_bytes(type) < 0)
     return ptc_shape_error(module, op, "size-c1", "the result is too large");
   out_types[0] = type;
