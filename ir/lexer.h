@@ -11,10 +11,11 @@
 typedef enum ptc_token_kind_e {
   PTC_TOKEN_END,
   PTC_TOKEN_NAME,    // func, einsum, true: text
-  PTC_TOKEN_VALUE,   // %x: text without %
+  PTC_TOKEN_QUOTED,  // 'a b', a name that is never a keyword: text without quotes
+  PTC_TOKEN_VALUE,   // %x, %x.1, %"a b".1, %12: text without %; hint: x, a b, NULL
   PTC_TOKEN_GLOBAL,  // @x or @"x": text without @
   PTC_TOKEN_INT,     // text
-  PTC_TOKEN_FLOAT,   // text; also inf, -inf, nan after a sign
+  PTC_TOKEN_FLOAT,   // text; also inf, -inf, nan, nan:0x7ff8000000000001 (all its bits)
   PTC_TOKEN_STRING,  // text without quotes, escapes resolved
   PTC_TOKEN_PUNCT,   // one of { } ( ) [ ] = , :
   PTC_TOKEN_BAD,     // reported
@@ -24,6 +25,7 @@ typedef struct ptc_token_s {
   ptc_token_kind_t kind;
   char punct;
   const char *text;  // in the lexer's arena; NULL for PUNCT and END
+  const char *hint;  // VALUE only
   ptc_loc_t loc;
   bool starts_line;
 } ptc_token_t;

@@ -231,7 +231,9 @@ void ptc_type_print(ptc_str_t *out, const ptc_type_t *type) {
   ptc_str_append(out, "[");
   for (int32_t i = 0; i < type->num_dims; i++) {
     const ptc_dim_t *dim = &type->dims[i];
-    ptc_str_printf(out, "%s%s=%" PRId64, i ? ", " : "", dim->name, dim->extent);
+    if (i) ptc_str_append(out, ", ");
+    ptc_str_append_name(out, dim->name);
+    ptc_str_printf(out, "=%" PRId64, dim->extent);
     print_axes(out, dim->axes, dim->num_axes);
     if (dim->dist == PTC_DIST_ZIGZAG) ptc_str_append(out, " zigzag");
   }

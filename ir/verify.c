@@ -1,235 +1,188 @@
-// The rules of the IR that reach beyond one op, and every op's own through its shape function.
-//
-//   value-c1   an operand is defined before its use, in this block or an enclosing one
-//   value-c2   every value has a type
-//   result-c1  a result has the type that the shape function gives
-//   block-c1   a block ends in its terminator, and has no other: return in functions, yield in repeats
-//   func-c1    an argument has the type of its global
-//   func-c2    no global is bound to two arguments
-//   return-c1  the return describes every operand
-//   return-c2  a new state has the type of its global, a gradient its dims, dtype f32 or the global's
-//   return-c3  a state or gradient is returned once; state is no input and no setting
-//   return-c4  a loss is an f32 scalar
-//   state-c1   the old version of a state is not read after the op that makes the new one
-//   mesh-c1    a type uses axes of the mesh, and sub-axes that divide them
+// The verifier: structure, then types against shape functions, then results and state versions.
 #include "ir/verify.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "ir/op.h"
+#include "ir/shape_impl.h"
+#include "ir/verify_impl.h"
 
-typedef struct verifier_s {
+typedef struct verify_s {
   ptc_module_t *module;
-  ptc_map_t defined;  // value -> any, while its block is open
-} verifier_t;
+  ptc_arena_t scratch;
+  const ptc_func_t *func;
+  // State versions of the function: the argument (old version) -> the op that makes the new one.
+  ptc_map_t writers;
+  ptc_map_t written;  // ops that were passed and make a new version
+  bool ok;
+} verify_t;
 
-#define FAIL(v, loc, id, ...) \
-  ((void)ptc_error((v)->module->diag, (loc), PTC_INVALID_INPUT, (id), __VA_ARGS__))
+// --- types
 
-static const char *name_of(const ptc_value_t *value) {
-  return value->name ? value->name : "(unnamed)";
-}
-
-static void check_axes(verifier_t *v, ptc_loc_t loc, const ptc_axis_ref_t *refs, int32_t count) {
-  const ptc_mesh_t *mesh = &v->module->mesh;
-  for (int32_t i = 0; i < count; i++) {
-    int64_t whole = ptc_axis_ref_size(mesh, (ptc_axis_ref_t){.axis = refs[i].axis});
-    if (!whole) {
-      FAIL(v, loc, "mesh-c1", "the mesh has no axis \"%s\"", refs[i].axis);
-    } else if (refs[i].size && (refs[i].pre > whole || refs[i].size > whole / refs[i].pre ||
-                                whole % (refs[i].pre * refs[i].size) != 0)) {
-      FAIL(v, loc, "mesh-c1", "sub-axis \"%s\":%" PRId64 ":%" PRId64 " does not divide axis size %" PRId64,
-           refs[i].axis, refs[i].pre, refs[i].size, whole);
-    }
+static void check_result_types(verify_t *v, const ptc_op_t *op, const ptc_type_t *const *types) {
+  for (int32_t i = 0; i < op->num_results; i++) {
+    if (ptc_type_equal(op->results[i]->type, types[i])) continue;
+    ptc_str_t due = {0}, given = {0};
+    ptc_type_print(&due, types[i]);
+    ptc_type_print(&given, op->results[i]->type);
+    ptc_shape_error(v->module, op, "type-c3", "result %" PRId32 " is %s, not %s", i, due.data,
+                    given.data);
+    ptc_str_deinit(&due);
+    ptc_str_deinit(&given);
+    v->ok = false;
   }
 }
 
-static void check_type(verifier_t *v, ptc_loc_t loc, const ptc_type_t *type) {
-  for (int32_t i = 0; i < type->num_dims; i++)
-    check_axes(v, loc, type->dims[i].axes, type->dims[i].num_axes);
-  check_axes(v, loc, type->partial, type->num_partial);
-}
-
-static void define(verifier_t *v, ptc_value_t *value) { ptc_map_set(&v->defined, value, value); }
-
-static void check_block(verifier_t *v, ptc_block_t *block);
-
-// Compares the results' types with what the operands imply.
-static void check_results(verifier_t *v, ptc_op_t *op) {
-  bool typed = true;
+static void check_op_types(ptc_op_t *op, void *arg) {
+  verify_t *v = arg;
+  if (ptc_verify_is_full(v->module)) return;
   for (int32_t i = 0; i < op->num_results; i++) {
     if (op->results[i]->type) continue;
-    FAIL(v, op->loc, "value-c2", "result %%%s of %s has no type", name_of(op->results[i]),
-         ptc_op_info(op->opcode)->mnemonic);
-    typed = false;
+    ptc_shape_error(v->module, op, "type-c1", "the type of result %" PRId32 " is not known", i);
+    v->ok = false;
+    return;
   }
-  for (int32_t i = 0; i < op->num_operands; i++) typed &= op->operands[i] && op->operands[i]->type;
-  if (!typed) return;
-  ptc_arena_t scratch = {0};
-  const ptc_type_t **types = PTC_ARENA_ARRAY(&scratch, const ptc_type_t *, op->num_results + 1);
-  if (ptc_op_info(op->opcode)->shape(v->module, op, types) == PTC_OK) {
-    for (int32_t i = 0; i < op->num_results; i++) {
-      check_type(v, op->loc, op->results[i]->type);
-      if (ptc_type_equal(op->results[i]->type, types[i])) continue;
-      ptc_str_t given = {0}, implied = {0};
-      ptc_type_print(&given, op->results[i]->type);
-      ptc_type_print(&implied, types[i]);
-      FAIL(v, op->loc, "result-c1", "%s: result %" PRId32 " is %s, but its operands give %s",
-           ptc_op_info(op->opcode)->mnemonic, i, given.data, implied.data);
-      ptc_str_deinit(&given);
-      ptc_str_deinit(&implied);
-    }
-  }
-  ptc_arena_deinit(&scratch);
-}
-
-static void check_op(verifier_t *v, ptc_op_t *op) {
-  for (int32_t i = 0; i < op->num_operands; i++) {
-    ptc_value_t *value = op->operands[i];
-    if (value && ptc_map_get(&v->defined, value)) continue;
-    FAIL(v, op->loc, "value-c1", "operand %" PRId32 " of %s, %%%s, is not defined here", i,
-         ptc_op_info(op->opcode)->mnemonic, value ? name_of(value) : "(none)");
-  }
-  if (op->body) check_block(v, op->body);
-  check_results(v, op);
-  for (int32_t i = 0; i < op->num_results; i++) define(v, op->results[i]);
-}
-
-static void check_block(verifier_t *v, ptc_block_t *block) {
-  ptc_opcode_t terminator = block->parent_op ? PTC_OP_YIELD : PTC_OP_RETURN;
-  ptc_loc_t loc = block->parent_op ? block->parent_op->loc : block->func->loc;
-  for (int32_t i = 0; i < block->num_args; i++) {
-    if (!block->args[i]->type) FAIL(v, loc, "value-c2", "argument %" PRId32 " has no type", i);
-    define(v, block->args[i]);
-  }
-  if (!block->last || block->last->opcode != terminator)
-    FAIL(v, loc, "block-c1", "the body of %s%s does not end in %s", block->parent_op ? "" : "@",
-         block->parent_op ? "a repeat" : block->func->name, ptc_op_info(terminator)->mnemonic);
-  for (ptc_op_t *op = block->first; op; op = op->next) {
-    if (op != block->last && ptc_op_has_trait(op, PTC_TRAIT_TERMINATOR))
-      FAIL(v, op->loc, "block-c1", "%s stands before the end of its block",
-           ptc_op_info(op->opcode)->mnemonic);
-    check_op(v, op);
-  }
-  // What a block defines ends with it.
-  for (int32_t i = 0; i < block->num_args; i++) ptc_map_set(&v->defined, block->args[i], NULL);
-  for (ptc_op_t *op = block->first; op; op = op->next)
-    for (int32_t i = 0; i < op->num_results; i++) ptc_map_set(&v->defined, op->results[i], NULL);
-}
-
-// --- functions
-
-static bool uses(const ptc_op_t *op, const ptc_value_t *value) {
+  // An operand without a type was complained about at its definition.
   for (int32_t i = 0; i < op->num_operands; i++)
-    if (op->operands[i] == value) return true;
-  for (const ptc_op_t *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
-    if (uses(inner, value)) return true;
+    if (!op->operands[i]->type) return;
+  const ptc_type_t **types = PTC_ARENA_ARRAY(&v->scratch, const ptc_type_t *, op->num_results);
+  if (ptc_op_info(op->opcode)->shape(v->module, op, types) != PTC_OK)
+    v->ok = false;
+  else
+    check_result_types(v, op, types);
+}
+
+// --- results
+
+static ptc_status_t fail(const verify_t *v, const char *label, int32_t index, const char *text,
+                         const char *name) {
+  const ptc_op_t *ret = ptc_func_return(v->func);
+  return ptc_error(v->module->diag, ret->loc, PTC_INVALID_INPUT, label,
+                   "result %" PRId32 " \"%s\": %s", index, name ? name : "", text);
+}
+
+static bool is_role(const char *role) {
+  static const char *const roles[] = {"loss", "metric", "output", "value"};
+  for (size_t i = 0; role && i < sizeof(roles) / sizeof(*roles); i++)
+    if (strcmp(role, roles[i]) == 0) return true;
   return false;
 }
 
-// The new version takes the old one's bytes: nothing may read the old one once it exists.
-static void check_state(verifier_t *v, const ptc_func_t *func, const ptc_result_t *result,
-                        const ptc_value_t *next) {
-  const ptc_value_t *old = NULL;
-  for (int32_t i = 0; i < func->body->num_args; i++)
-    if (func->arg_globals[i] == result->global) old = func->body->args[i];
-  if (!old || !next->def || next == old) return;
-  for (const ptc_op_t *op = next->def->next; op; op = op->next)
-    if (op->opcode != PTC_OP_RETURN && uses(op, old))
-      FAIL(v, op->loc, "state-c1", "%s reads the old version of @%s after its new one was made",
-           ptc_op_info(op->opcode)->mnemonic, result->global->path);
-}
-
-static bool same_dims(const ptc_type_t *a, const ptc_type_t *b) {
-  bool same = a->num_dims == b->num_dims && a->num_counts == b->num_counts;
-  for (int32_t i = 0; same && i < a->num_counts; i++) same = a->counts[i] == b->counts[i];
-  for (int32_t i = 0; same && i < a->num_dims; i++)
-    same = a->dims[i].name == b->dims[i].name && a->dims[i].extent == b->dims[i].extent;
-  return same;
-}
-
-static void check_result(verifier_t *v, const ptc_func_t *func, const ptc_op_t *ret, int32_t at) {
-  const ptc_result_t *result = &func->results[at];
-  const ptc_value_t *value = ret->operands[at];
-  if (!value->type) return;
-  if (result->kind == PTC_RESULT_VALUE) {
-    if (strcmp(result->role, "loss") == 0 &&
-        (value->type->num_dims || value->type->num_counts || value->type->dtype != PTC_F32))
-      FAIL(v, ret->loc, "return-c4", "loss \"%s\" is no f32 scalar", result->name);
-    return;
-  }
-  const ptc_global_t *global = result->global;
-  bool is_state = result->kind == PTC_RESULT_STATE;
-  bool ok = is_state ? ptc_type_equal(value->type, global->type)
-                     : same_dims(value->type, global->type) &&
-                           (value->type->dtype == PTC_F32 || value->type->dtype == global->type->dtype);
-  if (!ok)
-    FAIL(v, ret->loc, "return-c2", "the new %s of @%s has another type", is_state ? "state" : "gradient",
-         global->path);
-  if (is_state && (global->kind == PTC_GLOBAL_INPUT || global->kind == PTC_GLOBAL_SETTING))
-    FAIL(v, ret->loc, "return-c3", "@%s is an %s: no function changes it", global->path,
-         ptc_global_kind_name(global->kind));
-  for (int32_t i = 0; i < at; i++)
-    if (func->results[i].kind == result->kind && func->results[i].global == global)
-      FAIL(v, ret->loc, "return-c3", "@%s is returned twice", global->path);
-  if (is_state) check_state(v, func, result, value);
-}
-
-static void check_func(verifier_t *v, ptc_func_t *func) {
-  for (int32_t i = 0; i < func->body->num_args; i++) {
-    const ptc_global_t *global = func->arg_globals[i];
-    const ptc_type_t *type = func->body->args[i]->type;
-    if (!type || !ptc_type_equal(type, global->type))
-      FAIL(v, func->loc, "func-c1", "argument %" PRId32 " of @%s has another type than @%s", i,
-           func->name, global->path);
-    for (int32_t k = 0; k < i; k++)
-      if (func->arg_globals[k] == global)
-        FAIL(v, func->loc, "func-c2", "@%s is bound to two arguments of @%s", global->path, func->name);
-  }
-  check_block(v, func->body);
-  const ptc_op_t *ret = ptc_func_return(func);
-  if (!ret) return;
-  if (ret->num_operands != func->num_results) {
-    FAIL(v, ret->loc, "return-c1", "return has %" PRId32 " operands and %" PRId32 " descriptions",
-         ret->num_operands, func->num_results);
-    return;
-  }
-  for (int32_t i = 0; i < ret->num_operands; i++)
-    if (ret->operands[i]) check_result(v, func, ret, i);
-}
-
-ptc_status_t ptc_module_verify(ptc_module_t *module) {
-  verifier_t v = {.module = module};
-  int64_t errors = module->diag->num_errors;
-  for (int64_t i = 0; i < module->num_globals; i++)
-    check_type(&v, module->globals[i]->loc, module->globals[i]->type);
-  for (ptc_func_t *func = module->funcs; func; func = func->next) check_func(&v, func);
-  ptc_map_deinit(&v.defined);
-  return module->diag->num_errors == errors ? PTC_OK : PTC_INVALID_INPUT;
-}
-
-// --- inference
-
-static ptc_status_t infer_block(ptc_module_t *module, ptc_block_t *block) {
-  for (ptc_op_t *op = block->first; op; op = op->next) {
-    if (op->body) PTC_TRY(infer_block(module, op->body));
-    bool missing = false;
-    for (int32_t i = 0; i < op->num_results; i++) missing |= !op->results[i]->type;
-    if (!missing) continue;
-    const ptc_type_t **types = PTC_ARENA_ARRAY(&module->arena, const ptc_type_t *, op->num_results);
-    PTC_TRY(ptc_op_info(op->opcode)->shape(module, op, types));
-    for (int32_t i = 0; i < op->num_results; i++)
-      if (!op->results[i]->type) op->results[i]->type = types[i];
-  }
+static ptc_status_t check_value_result(const verify_t *v, int32_t i, const ptc_type_t *type,
+                                       ptc_map_t *names) {
+  const ptc_result_t *result = &v->func->results[i];
+  if (!is_role(result->role) || !result->name || !*result->name)
+    return fail(v, "return-c1", i, "a value has a name and is a loss, metric, output or value",
+                result->name);
+  if (ptc_map_get(names, result->name))
+    return fail(v, "return-c2", i, "there is another value of that name", result->name);
+  ptc_map_set(names, result->name, (void *)1);
+  bool loss = strcmp(result->role, "loss") == 0;
+  if (loss && (!ptc_dtype_is_float(type->dtype) || type->num_dims || type->num_counts))
+    return fail(v, "return-c3", i, "a loss is a float scalar", result->name);
   return PTC_OK;
 }
 
-ptc_status_t ptc_module_infer_shapes(ptc_module_t *module) {
-  ptc_status_t status = PTC_OK;
-  for (ptc_func_t *func = module->funcs; func; func = func->next) {
-    ptc_status_t one = infer_block(module, func->body);
-    if (one != PTC_OK) status = one;
+static bool same_shape(const ptc_type_t *a, const ptc_type_t *b) {
+  if (a->num_dims != b->num_dims || a->num_counts != b->num_counts) return false;
+  for (int32_t i = 0; i < a->num_counts; i++)
+    if (a->counts[i] != b->counts[i]) return false;
+  for (int32_t i = 0; i < a->num_dims; i++)
+    if (a->dims[i].name != b->dims[i].name || a->dims[i].extent != b->dims[i].extent) return false;
+  return true;
+}
+
+static ptc_status_t check_global_result(const verify_t *v, int32_t i, const ptc_type_t *type,
+                                        ptc_map_t *states, ptc_map_t *grads) {
+  const ptc_result_t *result = &v->func->results[i];
+  const ptc_global_t *global = result->global;
+  bool state = result->kind == PTC_RESULT_STATE;
+  bool ours = global && global->index >= 0 && global->index < v->module->num_globals &&
+              v->module->globals[global->index] == global;
+  if (!ours) return fail(v, "return-c4", i, "the module has no such global", NULL);
+  bool fits = state ? ptc_type_equal(type, global->type)
+                    : ptc_dtype_is_float(type->dtype) && same_shape(type, global->type);
+  if (!fits) return fail(v, "return-c5", i, "the value has not the global's type", global->path);
+  bool may_change = global->kind != PTC_GLOBAL_INPUT && global->kind != PTC_GLOBAL_SETTING;
+  if (state ? !may_change : global->kind != PTC_GLOBAL_PARAM)
+    return fail(v, "return-c6", i,
+                state ? "inputs and settings have no new version" : "only parameters have gradients",
+                global->path);
+  ptc_map_t *seen = state ? states : grads;
+  if (ptc_map_get(seen, global))
+    return fail(v, state ? "state-c2" : "return-c7", i,
+                state ? "the state has two new versions" : "the parameter has two gradients",
+                global->path);
+  ptc_map_set(seen, global, (void *)1);
+  return PTC_OK;
+}
+
+static void check_results(verify_t *v) {
+  const ptc_op_t *ret = ptc_func_return(v->func);
+  ptc_map_t names = {0}, states = {0}, grads = {0};
+  for (int32_t i = 0; i < ret->num_operands && !ptc_verify_is_full(v->module); i++) {
+    const ptc_type_t *type = ret->operands[i]->type;
+    if (!type) continue;
+    ptc_status_t status = v->func->results[i].kind == PTC_RESULT_VALUE
+                              ? check_value_result(v, i, type, &names)
+                              : check_global_result(v, i, type, &states, &grads);
+    if (status != PTC_OK) v->ok = false;
   }
-  return status;
+  ptc_map_deinit(&names);
+  ptc_map_deinit(&states);
+  ptc_map_deinit(&grads);
+}
+
+// --- state versions
+
+// A new version takes the bytes of the old one: after the op that makes it, the old one is gone. A
+// repeat that makes it, instance by instance, reads each old instance before.
+static void check_reads(verify_t *v, const ptc_op_t *op) {
+  for (int32_t i = 0; i < op->num_operands; i++) {
+    const ptc_op_t *writer = ptc_map_get(&v->writers, op->operands[i]);
+    if (!writer || writer == op || !ptc_map_get(&v->written, writer)) continue;
+    ptc_error(v->module->diag, op->loc, PTC_INVALID_INPUT, "state-c1",
+              "%s: operand %" PRId32 " is an old version of \"%s\", read after the new one is made",
+              ptc_op_info(op->opcode)->mnemonic, i,
+              v->func->arg_globals[op->operands[i]->index]->path);
+    ptc_note(v->module->diag, writer->loc, "the new version is made here");
+    v->ok = false;
+  }
+  for (const ptc_op_t *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
+    check_reads(v, inner);
+}
+
+static void check_states(verify_t *v) {
+  const ptc_func_t *func = v->func;
+  const ptc_op_t *ret = ptc_func_return(func);
+  ptc_map_t args = {0};
+  for (int32_t i = 0; i < func->body->num_args; i++)
+    ptc_map_set(&args, func->arg_globals[i], func->body->args[i]);
+  for (int32_t i = 0; i < ret->num_operands; i++) {
+    const ptc_result_t *result = &func->results[i];
+    if (result->kind != PTC_RESULT_STATE || !result->global || !ret->operands[i]->def) continue;
+    const ptc_value_t *old = ptc_map_get(&args, result->global);
+    if (old) ptc_map_set(&v->writers, old, ret->operands[i]->def);
+  }
+  ptc_map_deinit(&args);
+  if (!v->writers.len) return;
+  for (const ptc_op_t *op = func->body->first; op; op = op->next) {
+    check_reads(v, op);
+    ptc_map_set(&v->written, op, (void *)1);
+  }
+  ptc_map_deinit(&v->writers);
+  ptc_map_deinit(&v->written);
+}
+
+ptc_status_t ptc_module_verify(ptc_module_t *module) {
+  PTC_TRY(ptc_verify_structure(module));
+  verify_t state = {.module = module, .ok = true}, *v = &state;
+  for (const ptc_func_t *func = module->funcs; func; func = func->next) {
+    v->func = func;
+    ptc_block_walk(func->body, check_op_types, v);
+    check_results(v);
+    check_states(v);
+  }
+  ptc_arena_deinit(&v->scratch);
+  return v->ok ? PTC_OK : PTC_INVALID_INPUT;
 }

@@ -65,20 +65,37 @@ void ptc_str_append_double(ptc_str_t *str, double value) {
   }
 }
 
-void ptc_str_append_quoted(ptc_str_t *str, const char *text) {
-  ptc_str_append_n(str, "\"", 1);
+static void append_escaped(ptc_str_t *str, const char *text, char quote) {
+  ptc_str_append_n(str, &quote, 1);
   for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-    switch (*p) {
-      case '"': ptc_str_append(str, "\\\""); break;
-      case '\\': ptc_str_append(str, "\\\\"); break;
-      case '\n': ptc_str_append(str, "\\n"); break;
-      case '\t': ptc_str_append(str, "\\t"); break;
-      default:
-        if (*p < 0x20 || *p > 0x7e) ptc_str_printf(str, "\\x%02x", *p);
-        else ptc_str_append_n(str, (const char *)p, 1);
-    }
+    if (*p == (unsigned char)quote || *p == '\\')
+      ptc_str_printf(str, "\\%c", *p);
+    else if (*p == '\n')
+      ptc_str_append(str, "\\n");
+    else if (*p == '\t')
+      ptc_str_append(str, "\\t");
+    else if (*p < 0x20 || *p > 0x7e)
+      ptc_str_printf(str, "\\x%02x", *p);
+    else
+      ptc_str_append_n(str, (const char *)p, 1);
   }
-  ptc_str_append_n(str, "\"", 1);
+  ptc_str_append_n(str, &quote, 1);
+}
+
+void ptc_str_append_quoted(ptc_str_t *str, const char *text) { append_escaped(str, text, '"'); }
+
+void ptc_str_append_name(ptc_str_t *str, const char *text) {
+  static const char *const literals[] = {"true", "false", "inf", "nan"};
+  bool bare = *text && !(*text >= '0' && *text <= '9');
+  for (const char *p = text; *p && bare; p++)
+    bare = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ||
+           *p == '_';
+  for (size_t i = 0; i < sizeof(literals) / sizeof(*literals); i++)
+    bare = bare && strcmp(text, literals[i]) != 0;
+  if (bare)
+    ptc_str_append(str, text);
+  else
+    append_escaped(str, text, '\'');
 }
 
 int ptc_edit_distance(const char *a, const char *b, int limit) {

@@ -25,6 +25,10 @@ void ptc_str_append_double(ptc_str_t *str, double value);
 // (\" \\ \n \t \xHH).
 void ptc_str_append_quoted(ptc_str_t *str, const char *text);
 
+// Appends |text| bare if it is an identifier that is no literal (true, false, inf, nan), else in
+// single quotes with escapes: the form of dim and attribute names in .ptir.
+void ptc_str_append_name(ptc_str_t *str, const char *text);
+
 // Edit distance with adjacent transpositions, capped at |limit| + 1; for "did you mean".
 int ptc_edit_distance(const char *a, const char *b, int limit);
 // The entry of |candidates| nearest to |name| if it is near enough to be a misspelling, or NULL.
