@@ -124,7 +124,8 @@ static bool parse_number(ptc_parser_t *p, ptc_attr_t *attr) {
   if (p->token.kind == PTC_TOKEN_INT) {
     errno = 0;
     int64_t value = strtoll(p->token.text, NULL, 10);
-    if (!errno) {
+    bool negative_zero = value == 0 && p->token.text[0] == '-';
+    if (!errno && !negative_zero) {
       attr->kind = PTC_ATTR_INT;
       attr->u.i = value;
       ptc_parse_advance(p);
