@@ -231,7 +231,7 @@ ptc_status_t ptc_run_dump(ptc_interp_t *interp, const ptc_func_t *func, ptc_inte
 
 // --- all together
 
-static void print_scalars(const ptc_interp_t *interp, const ptc_func_t *func, FILE *out) {
+void ptc_run_print_scalars(const ptc_interp_t *interp, const ptc_func_t *func, FILE *out) {
   for (int32_t i = 0; i < func->num_results; i++) {
     const ptc_tensor_t *tensor = ptc_interp_result(interp, i);
     if (func->results[i].kind != PTC_RESULT_VALUE || tensor->type->num_dims) continue;
@@ -251,7 +251,7 @@ ptc_status_t ptc_run_module(ptc_module_t *module, const char *name,
     status = ptc_interp_run(interp, "init");
   if (status == PTC_OK) status = ptc_run_load(interp, module, func, options);
   if (status == PTC_OK) status = ptc_interp_run(interp, name);
-  if (status == PTC_OK && options->print_to) print_scalars(interp, func, options->print_to);
+  if (status == PTC_OK && options->print_to) ptc_run_print_scalars(interp, func, options->print_to);
   if (status == PTC_OK && options->dump_path)
     status = ptc_run_dump(interp, func, options->mode, options->dump_path);
   ptc_interp_destroy(interp);
