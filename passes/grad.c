@@ -47,8 +47,12 @@ ptc_status_t ptc_grad_none(ptc_grad_t *g, const ptc_op_t *op) {
 
 // --- values
 
-// Ops that cost next to nothing, so that their operand is saved instead of their result.
+// Ops that cost next to nothing and whose operand is no larger than their result, so that it is
+// saved instead.
 static bool is_move(const ptc_op_t *op) {
+  if (op->opcode == PTC_OP_CAST)
+    return ptc_dtype_bytes(op->operands[0]->type->dtype) <=
+           ptc_dtype_bytes(op->results[0]->type->dtype);
   return ptc_op_has_trait(op, PTC_TRAIT_VIEW) || op->opcode == PTC_OP_BROADCAST ||
          op->opcode == PTC_OP_TRANSPOSE;
 }
