@@ -74,7 +74,8 @@ typedef struct ptm_bracket_s {
   ptm_block_kind_t block;
   int32_t base;    // number of brackets up to and including the innermost '{' here
   int head;        // of a '{': first token of the statement that it belongs to
-  bool is_options;  // the parenthesis right after `param`
+  bool is_options;    // the parenthesis right after `param`
+  bool is_synthetic;  // supplied for a head without '{'
 } ptm_bracket_t;
 
 typedef struct ptm_include_s {  // the files being read, innermost first

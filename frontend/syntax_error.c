@@ -73,6 +73,28 @@ static const char *meant_keyword(const error_t *e, const char *name) {
   return ptc_nearest_name(name, candidates, count);
 }
 
+// Words of other languages, and what is written here.
+static const char *foreign_word(const char *word) {
+  static const struct { const char *word, *remedy; } words[] = {
+      {"for", "a loop is written 'repeat N as i { … }'"},
+      {"while", "a loop is written 'repeat N as i { … }'"},
+      {"def", "a function of tensors is a 'layer'"},
+      {"fn", "a function of tensors is a 'layer'"},
+      {"func", "a function of tensors is a 'layer'"},
+      {"function", "a function of tensors is a 'layer'"},
+      {"class", "a function of tensors is a 'layer'"},
+      {"let", "an assignment is written 'name = value'"},
+      {"var", "an assignment is written 'name = value'"},
+      {"const", "a compile-time number is a 'dim', or a parameter of the model"},
+      {"elif", "write 'else if'"},
+      {"elseif", "write 'else if'"},
+      {"import", "write 'include \"FILE\"'"},
+  };
+  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+    if (strcmp(words[i].word, word) == 0) return words[i].remedy;
+  return NULL;
+}
+
 // ---- what was expected ----
 
 typedef struct phrase_list_s {
@@ -134,6 +156,12 @@ static bool report_top_level(const error_t *e) {
   const ptm_token_t *found = e->found;
   if (!e->expected[PTM_MODEL]) return false;
   if (found->kind == PTM_IDENT) {
+    const char *remedy = foreign_word(found->text);
+    if (remedy) {
+      REPORT(e, found->loc, "unknown word \"%s\"; %s", found->text, remedy);
+      p->reported_stray = true;  // its lines stand outside a model, too
+      return true;
+    }
     const char *meant = meant_keyword(e, found->text);
     if (meant) {
       REPORT(e, found->loc, "unknown word \"%s\"; did you mean '%s'?", found->text, meant);
@@ -228,6 +256,15 @@ static const char *meant_first_word(const error_t *e) {
 static bool report_no_assignment(const error_t *e) {
   ptm_parse_t *p = e->p;
   const ptm_token_t *found = e->found;
+  const ptm_token_t *first = &p->previous;
+  bool is_first = first->kind == PTM_IDENT && first->loc.line == p->statement.loc.line &&
+                  first->loc.column == p->statement.loc.column;
+  bool is_name = found->kind == PTM_IDENT || found->kind == PTM_JUXTAPOSED;
+  const char *remedy = is_first && is_name ? foreign_word(first->text) : NULL;
+  if (remedy) {
+    REPORT(e, first->loc, "unknown word \"%s\"; %s", first->text, remedy);
+    return true;
+  }
   const char *meant = meant_first_word(e);
   if (meant) {
     REPORT(e, p->previous.loc, "unknown word \"%s\"; did you mean '%s'?", p->previous.text, meant);
@@ -290,7 +327,9 @@ static bool report_unclosed_paren(const error_t *e) {
   if (!open) return false;
   int close = open->kind == '(' ? ')' : ']';
   if (found->kind == close || !e->expected[close]) return false;
-  if (is_late(e))
+  if (is_late(e) && p->previous.kind == close)
+    REPORT(e, p->previous.loc, "expected one more '%c'", close);
+  else if (is_late(e))
     REPORT(e, p->previous.loc, "expected '%c' after %s", close, describe(p, &p->previous));
   else
     REPORT(e, found->loc, "expected '%c' before %s", close, describe(p, found));

@@ -94,6 +94,7 @@ static void push_bracket(ptm_parse_t *p, const ptm_token_t *token) {
     p->pending = PTM_BLOCK_NONE;
   }
   bracket.head = p->statement.kind;
+  bracket.is_synthetic = token->is_synthetic;
   bracket.base = token->kind == '{' ? p->num_brackets + 1 : brace_base(p);
   bracket.is_options = token->kind == '(' && p->token.kind == PTM_PARAM;
   p->brackets[p->num_brackets++] = bracket;
@@ -356,7 +357,11 @@ void ptm_recover(ptm_parse_t *p, bool at_boundary, bool wants_brace) {
     ptm_block_kind_t outer_kind = outer ? p->brackets[outer - 1].block : PTM_BLOCK_NONE;
     ptm_block_kind_t own_kind = p->brackets[p->num_brackets - 1].block;
     bool had_keyword = p->statement.kind != PTM_IDENT;
-    if (takes_brace(p, outer_kind, outer || had_keyword ? own_kind : PTM_BLOCK_NONE)) return;
+    // `y = {`: no block, but a value of some other language.
+    bool is_value = p->statement.kind == PTM_IDENT && p->previous.kind != ')' &&
+                    !ptm_ends_expression(p->previous.kind);
+    if (!is_value && takes_brace(p, outer_kind, outer || had_keyword ? own_kind : PTM_BLOCK_NONE))
+      return;
   } else if ((!at_boundary || p->num_line_tokens > 1) && line_begins_statement(p)) {
     bool opens_block = (wants_brace || has_block(p->statement.kind)) && !at_boundary &&
                        p->line_tokens[0].loc.column > p->statement_indent;
@@ -387,7 +392,9 @@ static ptm_token_t next_token(ptm_parse_t *p) {
   ptm_token_t token = fetch(p);
   int32_t base = brace_base(p);
   if (token.kind == PTM_END && base > 0) {
-    if (!p->reported_unclosed) ptm_unclosed_block(p, token.loc);
+    // A block without '{' has been reported already.
+    bool is_known = p->reported_unclosed || p->brackets[base - 1].is_synthetic;
+    if (!is_known) ptm_unclosed_block(p, token.loc);
     p->reported_unclosed = true;
     token = (ptm_token_t){.kind = '}', .loc = token.loc, .is_synthetic = true, .text = "}"};
   }
