@@ -17,6 +17,7 @@ import torch
 import philox
 import reference
 import safetensors
+import training
 
 CHECK_SEED, NUM_DOTS = 1, 2
 # Gradients that are zero but for rounding (the key's bias under a softmax) are measured against
@@ -93,6 +94,14 @@ def summary(name, tensor):
             "dots": dots}
 
 
+def write_golden(case, path, facts, tensors):
+    golden = {key: case[key] for key in ("name", "model", "set", "perturb")}
+    lines = [f" {json.dumps(key)}: {json.dumps(value)}," for key, value in (golden | facts).items()]
+    rows = [f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in tensors.items()]
+    with open(path, "w") as file:
+        file.write("{\n" + "\n".join(lines) + '\n "tensors": {\n' + ",\n".join(rows) + "\n }\n}\n")
+
+
 def record(case, path):
     model, c = reference.config(case)
     initial, data = reference.init(model, c), reference.inputs(model, c)
@@ -103,14 +112,15 @@ def record(case, path):
                     for name, value in initial.items()})
     tensors.update({"grad." + name: summary("grad." + name, value)
                     for name, value in grads.items()})
-    golden = {key: case[key] for key in ("name", "model", "set", "perturb")}
-    lines = [f" {json.dumps(key)}: {json.dumps(value)}," for key, value in golden.items()]
-    lines.append(f' "values": {json.dumps(results(losses, metrics))},')
-    lines.append(' "tensors": {')
-    rows = [f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in tensors.items()]
-    with open(path, "w") as file:
-        file.write("{\n" + "\n".join(lines) + "\n" + ",\n".join(rows) + "\n }\n}\n")
+    write_golden(case, path, {"values": results(losses, metrics)}, tensors)
     print(f"{case['name']}: loss {losses['loss']:.12f}, {len(tensors)} tensors -> {path}")
+
+
+def record_training(case, path):
+    trace, final = training.train(case)
+    rows = {"final." + name: summary("final." + name, value) for name, value in final.items()}
+    write_golden(case, path, {"steps": trace}, rows)
+    print(f"{case['name']}: loss {trace['loss'][0]:.6f} -> {trace['loss'][-1]:.6f} -> {path}")
 
 
 def write_self(case, path):
@@ -126,6 +136,9 @@ def main(args):
     if args == ["--record-all"]:
         for case in reference.load_cases():
             record(case, os.path.join(reference.HERE, "golden", case["name"] + ".json"))
+        for case in reference.load_cases("training"):
+            record_training(case, os.path.join(reference.HERE, "golden", "training",
+                                               case["name"] + ".json"))
         return 0
     tolerance = 1e-9
     if "--tolerance" in args:

@@ -37,9 +37,9 @@ class Random:
         return x * keep / (1.0 - p)
 
 
-def load_cases():
+def load_cases(kind="cases"):
     with open(os.path.join(HERE, "cases.json")) as file:
-        return json.load(file)["cases"]
+        return json.load(file)[kind]
 
 
 def find_case(name):
@@ -90,10 +90,10 @@ def inputs(model, c):
             for name, shape, limit in model.inputs(c)}
 
 
-def run(model, c, params, data):
+def run(model, c, params, data, step=0):
     """Losses and metrics by name, and the gradient of the losses' sum by every parameter."""
     leaves = {path: value.clone().requires_grad_(True) for path, value in params.items()}
-    losses, metrics = model.forward(c, leaves, data, Random(c.seed))
+    losses, metrics = model.forward(c, leaves, data, Random(c.seed, step))
     total = sum(losses.values())
     grads = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
     grads = {path: torch.zeros_like(leaves[path]) if grad is None else grad

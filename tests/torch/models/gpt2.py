@@ -30,6 +30,11 @@ def parameters(c):
     yield "ln_f.bias", (d,), ("zeros",)
 
 
+def decays(path):
+    """Weights do; biases, norms and positions, which no product contracts, do not."""
+    return path.split(".")[-1] in ("wte", "wq", "wk", "wv", "wo", "w1", "w2")
+
+
 def inputs(c):
     yield "tokens", (c.batch, c.seq), c.vocab
     yield "targets", (c.batch, c.seq), c.vocab

@@ -25,6 +25,10 @@ def parameters(c):
     yield "norm.scale", (d,), ("ones",)
 
 
+def decays(path):
+    return not path.endswith(".scale")
+
+
 def inputs(c):
     yield "tokens", (c.batch, c.seq), c.vocab
     yield "targets", (c.batch, c.seq), c.vocab
