@@ -24,7 +24,7 @@ static bool check_trace(golden_t *golden, const ptc_module_t *module, const ptc_
     snprintf(name, sizeof(name), "%s of step %zu", result->name, step);
     double value = json_number_value(want);
     golden_check_number(golden, name, ptc_interp_result(interp, i)->data[0], value,
-                        golden->way->tolerance.value * fabs(value));
+                        golden->tolerance.value * fabs(value));
   }
   return found == json_object_size(steps);
 }
@@ -50,20 +50,22 @@ static void test_steps(golden_t *golden, ptc_module_t *module, ptc_interp_t *int
 }
 
 static void test_exact(void) {
-  const golden_way_t way = {PTC_INTERP_EXACT, {1e-9, 1e-9, 0}, NULL, NULL, 0};
+  const golden_way_t way = {.mode = PTC_INTERP_EXACT, .tolerance = {1e-9, 1e-9, 0}};
   golden_each("golden/training/*.json", MIN_CASES, &way, test_steps);
 }
 
 // The same, as a sum over micro-batches with recomputation.
 static void test_pipeline(void) {
-  const ptc_override_t changes[] = {{"train.micro_batch", "1"}, {"train.recompute", "full"}};
-  const golden_way_t way = {PTC_INTERP_EXACT, {1e-9, 1e-9, 0}, NULL, changes, 2};
+  const golden_way_t way = {.mode = PTC_INTERP_EXACT,
+                            .tolerance = {1e-9, 1e-9, 0},
+                            .micro_batch = 1,
+                            .recompute = "full"};
   golden_each("golden/training/*.json", MIN_CASES, &way, test_steps);
 }
 
 static void test_f32(void) {
-  const ptc_override_t f32 = {"train.precision", "f32"};
-  const golden_way_t way = {PTC_INTERP_TYPED, {1e-3, 1e-3, 0}, NULL, &f32, 1};
+  const golden_way_t way = {
+      .mode = PTC_INTERP_TYPED, .tolerance = {1e-3, 1e-3, 0}, .precision = "f32"};
   golden_each("golden/training/*.json", MIN_CASES, &way, test_steps);
 }
 

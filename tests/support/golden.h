@@ -18,15 +18,17 @@ typedef struct golden_tolerance_s {
 typedef struct golden_way_s {
   ptc_interp_mode_t mode;
   golden_tolerance_t tolerance;
-  const char *stop_after;         // the last pass; NULL: the whole pipeline
-  const ptc_override_t *changes;  // of the train block, further to the case's
-  int32_t num_changes;
+  const char *stop_after;  // the last pass; NULL: the whole pipeline
+  const char *precision;   // instead of the model's; NULL: as it is
+  int64_t micro_batch;     // 0: as it is
+  const char *recompute;   // NULL: as it is
 } golden_way_t;
 
 typedef struct golden_s {
   json_t *json;      // the file
   const char *name;  // of the case
   const golden_way_t *way;
+  golden_tolerance_t tolerance;
   double largest_grad;
   int64_t num_checked, num_failed;
   double worst;  // error in units of what is allowed

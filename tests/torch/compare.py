@@ -95,7 +95,8 @@ def summary(name, tensor):
 
 
 def write_golden(case, path, facts, tensors):
-    golden = {key: case[key] for key in ("name", "model", "set", "perturb")}
+    golden = {key: case[key] for key in ("name", "model", "set", "perturb", "f32_factor")
+              if key in case}
     lines = [f" {json.dumps(key)}: {json.dumps(value)}," for key, value in (golden | facts).items()]
     rows = [f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in tensors.items()]
     with open(path, "w") as file:

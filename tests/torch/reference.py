@@ -91,12 +91,12 @@ def inputs(model, c):
 
 
 def run(model, c, params, data, step=0):
-    """Losses and metrics by name, and the gradient of the losses' sum by every parameter."""
+    """Losses and metrics by name, and the gradient of the losses' sum by every trained parameter."""
     leaves = {path: value.clone().requires_grad_(True) for path, value in params.items()}
     losses, metrics = model.forward(c, leaves, data, Random(c.seed, step))
     total = sum(losses.values())
     grads = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
     grads = {path: torch.zeros_like(leaves[path]) if grad is None else grad
-             for path, grad in zip(leaves, grads)}
+             for path, grad in zip(leaves, grads) if path not in getattr(model, "FROZEN", ())}
     return ({name: float(value) for name, value in losses.items()},
             {name: float(value) for name, value in metrics.items()}, grads)

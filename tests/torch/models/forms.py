@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 DEFAULTS = dict(layers=4, d=96, heads=8, seq=64, vocab=500, widths=[8, 16, 24, 32], drop=0.1)
+FROZEN = {"fixed"}
 
 
 def parameters(c):
