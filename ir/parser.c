@@ -27,7 +27,7 @@ static void skip_line(ptc_parser_t *p) {
   while (p->token.kind != PTC_TOKEN_END) {
     if (p->token.starts_line && nested == 0 &&
         (p->token.kind == PTC_TOKEN_VALUE || ptc_parse_is_punct(p, '}') ||
-         ptc_parse_is_word(p, "yield") || ptc_parse_is_word(p, "return") ||
+         ptc_parse_is_word(p, "repeat") || ptc_parse_is_word(p, "yield") || ptc_parse_is_word(p, "return") ||
          ptc_parse_is_word(p, "func")))
       return;
     // A body that opens here is skipped whole.
@@ -184,6 +184,8 @@ typedef PTC_VEC(ptc_value_t *) values_t;
 
 static bool parse_uses(ptc_parser_t *p, int64_t limit, values_t *out) {
   do {
+    // Operands do not run on to the next line: what stands there is a statement of its own.
+    if (out->len && p->token.starts_line) return ptc_parse_expected(p, "a value: %name");
     if (out->len == limit) return ptc_parse_too_many(p, "operands", limit);
     ptc_value_t *value = parse_use(p);
     if (!value) return false;
@@ -257,11 +259,10 @@ static bool parse_repeat(ptc_parser_t *p, ptc_op_t *op, ptc_func_t *func) {
 static bool parse_yield(ptc_parser_t *p, ptc_op_t *op, int32_t num_carry) {
   values_t values = {0};
   bool ok = true;
-  ptc_loc_t loc = p->token.loc;
   if (ptc_parse_accept_word(p, "carry"))
     ok = ptc_parse_need_punct(p, '(') && parse_uses(p, PTC_PARSE_MAX_LIST, &values) && ptc_parse_need_punct(p, ')');
   if (ok && values.len != num_carry) {
-    (void)ptc_error(p->diag, loc, PTC_INVALID_INPUT, "ir-repeat",
+    (void)ptc_error(p->diag, op->loc, PTC_INVALID_INPUT, "ir-repeat",
                     "yield carries %" PRId64 " values, but the repeat %" PRId32, values.len,
                     num_carry);
     ok = false;

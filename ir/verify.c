@@ -33,6 +33,20 @@ static void check_result_types(verify_t *v, const ptc_op_t *op, const ptc_type_t
   }
 }
 
+// What a repeat has of its body: a missing type there is complained about at the definition.
+static bool is_body_typed(verify_t *v, const ptc_op_t *op) {
+  for (int32_t i = 0; i < op->body->num_args; i++) {
+    if (op->body->args[i]->type) continue;
+    ptc_shape_error(v->module, op, "type-c1", "the type of argument %" PRId32 " is not known", i);
+    v->ok = false;
+    return false;
+  }
+  const ptc_op_t *yield = op->body->last;
+  for (int32_t i = 0; i < yield->num_operands; i++)
+    if (!yield->operands[i]->type) return false;
+  return true;
+}
+
 static void check_op_types(ptc_op_t *op, void *arg) {
   verify_t *v = arg;
   if (ptc_verify_is_full(v->module)) return;
@@ -45,6 +59,7 @@ static void check_op_types(ptc_op_t *op, void *arg) {
   // An operand without a type was complained about at its definition.
   for (int32_t i = 0; i < op->num_operands; i++)
     if (!op->operands[i]->type) return;
+  if (op->body && !is_body_typed(v, op)) return;
   const ptc_type_t **types = PTC_ARENA_ARRAY(&v->scratch, const ptc_type_t *, op->num_results);
   if (ptc_op_info(op->opcode)->shape(v->module, op, types) != PTC_OK)
     v->ok = false;

@@ -176,7 +176,7 @@ static void check_global(structure_t *v, const ptc_global_t *global) {
     fail(v, global->loc, "global-c5", "%s: the owner of a moment must be a parameter, not \"%s\"",
          subject, owner ? owner : "");
   const ptc_attr_t *range = ptc_attrs_find(&global->attrs, "range");
-  if (range && ptc_attrs_int(&global->attrs, "range", 0) < 1)
+  if (range && (range->kind != PTC_ATTR_INT || range->u.i < 1))
     fail(v, global->loc, "global-c6", "%s: the range must be a positive integer", subject);
 }
 
