@@ -303,6 +303,7 @@ static bool parse_result(ptc_parser_t *p) {
 }
 
 static bool parse_return(ptc_parser_t *p) {
+  if (ptc_parse_is_word(p, "remat") || ptc_parse_is_word(p, "loc")) return true;
   if (p->token.starts_line ? !(p->token.kind == PTC_TOKEN_NAME && !ptc_parse_is_word(p, "func"))
                            : p->token.kind != PTC_TOKEN_NAME)
     return true;
