@@ -79,7 +79,7 @@ static void write_expr(writer_t *w, int depth);
 
 // One factor: what needs no parentheses in a product.
 static void write_factor(writer_t *w, int depth) {
-  static const char *const calls[] = {"gelu", "silu", "tanh", "sigmoid", "sin", "relu"};
+  static const char *const calls[] = {"gelu", "silu", "tanh", "sigmoid", "sin", "cos"};
   switch (depth == 0 ? 0 : roll(w, 16)) {
     case 0: case 1: case 2: case 3: case 4: case 5: case 6: case 7: write_leaf(w); break;
     case 8: case 9: case 10:
