@@ -60,7 +60,8 @@ void ptc_semantics_fill(ptc_interp_t *interp, const ptc_module_t *module, uint64
     ptc_str_printf(&key, "%s %lld %lld", global->path, (long long)turns[0], (long long)turns[1]);
     const uint32_t stream = ptc_path_hash(key.data, NULL, 0);
     ptc_str_deinit(&key);
-    const double value = ptc_attrs_float(&global->attrs, "value", 0);
+    const bool scale = strcmp(global->path, "loss_scale") == 0;
+    const double value = scale ? 1 : ptc_attrs_float(&global->attrs, "value", 0);
     for (int64_t i = 0; i < count; i++) {
       switch (global->kind) {
         case PTC_GLOBAL_MOMENT: tensor->data[i] = 0; break;

@@ -8,8 +8,9 @@
 typedef struct ptc_semantics_s ptc_semantics_t;
 
 // Sets every global of |module| in |interp| to a start that depends only on |seed| and the global's
-// path: settings and counters to their "value", moments to 0, inputs to random values in their
-// range, parameters to normal numbers of deviation 0.3.
+// path: settings and counters to their "value" (loss_scale to 1: gradients of the scaled loss are
+// then those of the loss), moments to 0, inputs to random values in their range, parameters to
+// normal numbers of deviation 0.3.
 void ptc_semantics_fill(ptc_interp_t *interp, const ptc_module_t *module, uint64_t seed);
 
 // Interprets every function of |module| (exact mode) on random globals and keeps the results.

@@ -196,6 +196,7 @@ static void test_loss_scale(void) {
   const ptc_func_t *train = ptc_module_find_func(program.module, "train");
   ptc_interp_t *interp = ptc_interp_create(program.module, PTC_INTERP_TYPED);
   ptc_semantics_fill(interp, program.module, 3);
+  global_data(interp, program.module, "loss_scale")[0] = 256;
   int applied = 0;
   for (int k = 0; pattern[k]; k++) {
     const double scale = global_data(interp, program.module, "loss_scale")[0];
@@ -242,6 +243,7 @@ static void test_keep_grads(void) {
   const ptc_func_t *train = ptc_module_find_func(program.module, "train");
   ptc_interp_t *interp = ptc_interp_create(program.module, PTC_INTERP_EXACT);
   ptc_semantics_fill(interp, program.module, 3);
+  global_data(interp, program.module, "loss_scale")[0] = 8;
   CU_ASSERT_EQUAL(ptc_interp_run(interp, "train"), PTC_OK);
   const ptc_tensor_t *dw = result_of(interp, train, PTC_RESULT_GRAD, "w");
   const ptc_tensor_t *du = result_of(interp, train, PTC_RESULT_GRAD, "block.*.u");
