@@ -116,8 +116,11 @@ static void find_needs(precision_t *p) {
 
 // --- where values are computed
 
+// Ops that only move or choose elements of their one operand.
 static bool is_view(const ptc_op_t *op) {
-  return ptc_op_has_trait(op, PTC_TRAIT_VIEW) && op->num_operands == 1;
+  return (ptc_op_has_trait(op, PTC_TRAIT_VIEW) && op->num_operands == 1) ||
+         op->opcode == PTC_OP_WINDOW || op->opcode == PTC_OP_TRANSPOSE ||
+         op->opcode == PTC_OP_BROADCAST;
 }
 
 // Whether |value| is a parameter, an instance of one, or a view of it.

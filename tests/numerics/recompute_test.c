@@ -104,6 +104,41 @@ static void test_by_hand(void) {
   program_deinit(&plain);
 }
 
+// Whole steps of models, in bf16 and in micro-batches, too.
+static void test_samples(void) {
+  for (int i = 0; i < num_small_models; i++) {
+    const small_model_t *model = &small_models[i];
+    numbers_t expected = {0};
+    int64_t all = 0;
+    for (int m = -1; m < 4; m++) {
+      const ptc_override_t precision = {"train.precision", "bf16"};
+      ptc_diag_t diag;
+      ptc_diag_init(&diag);
+      ptc_module_t *module = small_model_lower(model, &precision, 1, &diag);
+      UNIT_CHECK(module != NULL, model->name);
+      if (!module) continue;
+      if (m >= 0) set_mode(module, &modes[m]);
+      if (i % 2) ptc_attrs_set_int(module, &module->config, "micro_batch", 2);
+      ptc_pass_ctx_t ctx;
+      ptc_pass_ctx_init(&ctx, NULL);
+      UNIT_CHECK(ptc_pipeline_train(&ctx, module) == PTC_OK, model->name);
+      ptc_pass_ctx_deinit(&ctx);
+      numbers_t numbers = run_typed(module, model->name);
+      if (m < 0) {
+        expected = numbers;
+        all = saved_bytes(module);
+      } else {
+        UNIT_CHECK(equal_bits(&numbers, &expected), model->name);
+        UNIT_CHECK(saved_bytes(module) <= all, model->name);
+        free(numbers.data);
+      }
+      ptc_module_destroy(module);
+      ptc_diag_deinit(&diag);
+    }
+    free(expected.data);
+  }
+}
+
 static void test_errors(void) {
   static const saving_t rows[] = {{"kind", "some", 0}, {"every(0)", "every", -1}};
   for (int i = 0; i < 2; i++) {
@@ -120,6 +155,7 @@ static void test_errors(void) {
 
 static const unit_test_t tests[] = {
     {"by hand", test_by_hand},
+    {"samples", test_samples},
     {"errors", test_errors},
 };
 UNIT_MAIN("recompute", tests)
