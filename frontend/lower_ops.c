@@ -36,6 +36,7 @@ static const builtin_t builtins[] = {
     {"silu", 1, lower_elementwise, PTC_OP_SILU, 1, 1},
     {"gelu", 1, lower_elementwise, PTC_OP_GELU, 1, 1},
     {"softplus", 1, lower_elementwise, PTC_OP_SOFTPLUS, 1, 1},
+    {"is_finite", 1, lower_elementwise, PTC_OP_IS_FINITE, 1, 1},
     {"where", 1, lower_where, 0, 3, 3},
     {"int", 1, lower_cast, PTC_I32, 1, 1},
     {"f32", 1, lower_cast, PTC_F32, 1, 1},
