@@ -160,11 +160,18 @@ void ptc_grad_give(ptc_grad_t *g, const ptc_op_t *op, int32_t index, ptc_value_t
   ptc_grad_give_to(g, op->operands[index], part);
 }
 
+ptc_dtype_t ptc_grad_dtype(const ptc_value_t *value) {
+  const ptc_op_t *repeat = value->def ? NULL : value->block->parent_op;
+  const bool param = !value->def && (!repeat || value->index > repeat->num_carry);
+  const ptc_dtype_t dtype = value->type->dtype;
+  return param && (dtype == PTC_BF16 || dtype == PTC_F16) ? PTC_F32 : dtype;
+}
+
 void ptc_grad_give_to(ptc_grad_t *g, ptc_value_t *value, ptc_value_t *part) {
   if (!ptc_activity_has(g->activity, value) || !part || !part->type) return;
   value = ptc_grad_root(value);
   if (value->type->num_counts == 0) part = ptc_build_fit(&g->b, part, value->type);
-  part = ptc_build_cast(&g->b, part, value->type->dtype);
+  part = ptc_build_cast(&g->b, part, ptc_grad_dtype(value));
   ptc_value_t *so_far = ptc_map_get(&g->grads, value);
   if (so_far) part = ptc_grad_sum(&g->b, so_far, part);
   if (part) ptc_map_set(&g->grads, value, part);

@@ -66,6 +66,9 @@ ptc_status_t ptc_grad_refuse(const ptc_grad_t *g, const ptc_op_t *op, const char
 
 // Zeros of |type|, bundles included.
 ptc_value_t *ptc_grad_zeros(ptc_builder_t *b, const ptc_type_t *type);
+// The dtype in which the gradient of |value| adds up: its own; of parameters, and of their instances in
+// a repeat, f32 at least.
+ptc_dtype_t ptc_grad_dtype(const ptc_value_t *value);
 // The sum of two values of equal type, bundles included.
 ptc_value_t *ptc_grad_sum(ptc_builder_t *b, ptc_value_t *x, ptc_value_t *y);
 // An op with one result.

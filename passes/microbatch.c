@@ -115,7 +115,25 @@ static place_t place_of(const ptc_micro_t *m, const ptc_op_t *op) {
   bool early = true;
   for (int32_t i = 0; i < op->num_results; i++) early &= is_early(m, op->results[i]);
   if (early) return PLACE_BEFORE;
-  return op_varies(m, op) ? PLACE_LOOP : PLACE_AFTER;
+  return op_varies(m, op) || ptc_map_get(&m->pulled, op) ? PLACE_LOOP : PLACE_AFTER;
+}
+
+static void pull_operands(ptc_micro_t *m, const ptc_op_t *op) {
+  for (int32_t i = 0; i < op->num_operands; i++) {
+    ptc_op_t *def = op->operands[i]->def;
+    if (def && def->parent == m->func->body && place_of(m, def) == PLACE_AFTER)
+      ptc_map_set(&m->pulled, def, def);
+  }
+  for (const ptc_op_t *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
+    pull_operands(m, inner);
+}
+
+// What the loop needs is in the loop: an op on a partial sum stays there if it is linear.
+static void pull_into_loop(ptc_micro_t *m, const ptc_op_t *first) {
+  for (const ptc_op_t *op = ptc_func_return(m->func)->prev; op; op = op->prev) {
+    if (place_of(m, op) == PLACE_LOOP) pull_operands(m, op);
+    if (op == first) return;
+  }
 }
 
 static ptc_status_t mixes_samples(const ptc_micro_t *m, const ptc_op_t *op, const char *reason) {
@@ -365,6 +383,7 @@ static ptc_status_t split_func(ptc_micro_t *m) {
   find_func_deps(m);
   ptc_op_t *first = clone_whole(m);
   const ptc_op_t *ret = ptc_func_return(m->func);
+  pull_into_loop(m, first);
   begin_loop(m, first);
   for (ptc_op_t *op = first, *next; op != ret; op = next) {
     next = op->next;
@@ -423,6 +442,7 @@ static ptc_status_t visit_func(ptc_module_t *module, ptc_func_t *func, int64_t m
   ptc_map_deinit(&m.loop_values);
   ptc_map_deinit(&m.after_values);
   ptc_map_deinit(&m.partials);
+  ptc_map_deinit(&m.pulled);
   return status;
 }
 

@@ -18,6 +18,7 @@ typedef struct ptc_micro_s {
   ptc_map_t whole;                    // value -> the same over the whole batch, before the loop
   ptc_map_t loop_values;              // value -> its part in the loop, where it is another value
   ptc_map_t after_values;             // value -> its total after the loop
+  ptc_map_t pulled;                   // op that follows a sum, yet is needed in the loop -> itself
   ptc_map_t partials;                 // carried argument of a body -> itself: it is a partial sum
 } ptc_micro_t;
 
