@@ -62,8 +62,12 @@ static void collect_stmts(lower_t *L, const ptc_stmts_t *stmts, const char *inde
       if (stmt->decls.items[k].value) collect_expr(L, stmt->decls.items[k].value, index, out);
     collect_call(L, &stmt->options, index, out);
     collect_call(L, &stmt->init, index, out);
-    collect_stmts(L, &stmt->body, index, out);
-    collect_stmts(L, &stmt->else_body, index, out);
+    // Of an `if` that is known, only the branch taken exists.
+    ptc_number_t condition;
+    bool known = stmt->kind == PTC_STMT_IF && lower_is_static(L, stmt->value) &&
+                 lower_static(L, stmt->value, &condition);
+    if (!known || condition.value != 0) collect_stmts(L, &stmt->body, index, out);
+    if (!known || condition.value == 0) collect_stmts(L, &stmt->else_body, index, out);
   }
 }
 
@@ -78,20 +82,17 @@ static const char **turn_classes(lower_t *L, const ptc_stmt_t *stmt, int64_t cou
   const char **classes = PTC_ARENA_ARRAY(&L->module->arena, const char *, count);
   exprs_t exprs = {0};
   bool ok = true;
-  if (stmt->name) {
-    scope_t scope;
-    scope_push(L, &scope, true);
-    define_index(L, stmt, 0);
-    collect_stmts(L, &stmt->body, stmt->name, &exprs);
-    scope_pop(L);
-  }
   const char *same = lower_intern(L, "");
   for (int64_t turn = 0; turn < count && ok; turn++) {
     classes[turn] = same;
-    if (!exprs.len) continue;
+    if (!stmt->name) continue;
     scope_t scope;
     scope_push(L, &scope, true);
     define_index(L, stmt, turn);
+    exprs.len = 0;
+    int64_t errors = L->diag->num_errors;
+    collect_stmts(L, &stmt->body, stmt->name, &exprs);
+    ok = L->diag->num_errors == errors;
     ptc_str_t text = {0};
     for (int64_t i = 0; i < exprs.len && ok; i++) {
       ptc_number_t number;
