@@ -11,6 +11,8 @@
 #include "ir/base/str.h"
 #include "ptm.tab.h"
 
+enum { BINARY_PREFIX = 4096 };
+
 // From ptm.yy.h, whose declarations of macros clash with those of the grammar.
 typedef struct yy_buffer_state ptm_buffer_t;
 int ptm_yylex_init_extra(ptm_parse_t *extra, void **out_scanner);
@@ -63,7 +65,12 @@ ptc_status_t ptc_parse_file(ptc_diag_t *diag, ptc_ast_t *ast, const char *path) 
   if (status != PTC_OK)
     return ptc_error(diag, (ptc_loc_t){ptc_intern(&ast->names, file), 0, 0}, PTC_IO, "cannot-read",
                      "cannot read the file: %s", strerror(errno));
-  status = parse(diag, ast, NULL, file, identity_of(ast, file), text, len);
+  // A NUL near the start: the scanner would complain of every byte.
+  if (memchr(text, 0, len < BINARY_PREFIX ? len : BINARY_PREFIX))
+    status = ptc_error(diag, (ptc_loc_t){ptc_intern(&ast->names, file), 0, 0}, PTC_INVALID_INPUT,
+                       "not-text", "the file is binary, not text");
+  else
+    status = parse(diag, ast, NULL, file, identity_of(ast, file), text, len);
   free(text);
   return status;
 }

@@ -105,12 +105,12 @@ static bool read_temperature(const char *text, double *out_value) {
 }
 
 // -1: go on; else the exit status.
-static int read_option(int option, interpret_args_t *args) {
+static int read_option(int option, char *const *argv, interpret_args_t *args) {
   switch (option) {
     case OPT_FUNC: args->func = optarg; return -1;
     case OPT_STOP_AFTER:
       if (strcmp(optarg, "lower") != 0 && !ptc_pass_find(optarg))
-        return usage_error("there is no such pass", optarg);
+        return ptc_options_bad_pass("ptc interpret", optarg);
       args->pass.stop_after = optarg;
       return -1;
     case OPT_MODE:
@@ -155,7 +155,7 @@ static int read_option(int option, interpret_args_t *args) {
         return usage_error("--diagnostics is text or json", optarg);
       return -1;
     case 'h': fputs(usage, stdout); return ptc_status_exit_code(ptc_options_close_stdout());
-    default: fputs("run `ptc interpret --help` for the options\n", stderr); return PTC_EXIT_USAGE;
+    default: return ptc_options_bad_option("ptc interpret", option, argv, long_options);
   }
 }
 
@@ -190,8 +190,9 @@ int ptc_interpret_main(int argc, char **argv) {
   args.train.data = args.data;
   args.train.val = args.val;
   args.train.temperature = 0.8;
-  for (int option; (option = getopt_long(argc, argv, "qh", long_options, NULL)) != -1;) {
-    int exit_status = read_option(option, &args);
+  opterr = 0;
+  for (int option; (option = getopt_long(argc, argv, ":qh", long_options, NULL)) != -1;) {
+    int exit_status = read_option(option, argv, &args);
     if (exit_status >= 0) return exit_status;
   }
   if (optind == argc) return usage_error("no input file", NULL);

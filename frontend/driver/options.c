@@ -1,9 +1,13 @@
 #include "frontend/driver/options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "ir/base/str.h"
+#include "passes/pass.h"
 
 bool ptc_options_add_override(ptc_common_options_t *options, char *text) {
   char *equals = strchr(text, '=');
@@ -25,6 +29,58 @@ void ptc_options_print_diagnostics(const ptc_common_options_t *options, const pt
   bool use_color = strcmp(color, "always") == 0 ||
                    (strcmp(color, "auto") == 0 && isatty(STDERR_FILENO) && !(no_color && *no_color));
   ptc_diag_print(diag, stderr, options->diagnostics, use_color);
+}
+
+void ptc_options_guard_streams(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+    if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+    // Opened the wrong way round: reading stdin, or writing the others, fails with EBADF.
+    if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return;
+  }
+}
+
+static void print_near(const char *near, const char *prefix) {
+  if (near) fprintf(stderr, "; did you mean \"%s%s\"?", prefix, near);
+}
+
+int ptc_options_bad_option(const char *program, int option, char *const *argv,
+                           const struct option *long_options) {
+  enum { MAX_NAMES = 64 };
+  const char *names[MAX_NAMES], *known = NULL, *word = argv[optind - 1];
+  int64_t count = 0;
+  for (; long_options[count].name && count < MAX_NAMES; count++) {
+    names[count] = long_options[count].name;
+    if (optopt && long_options[count].val == optopt) known = names[count];
+  }
+  fprintf(stderr, "%s: ", program);
+  if (option == ':' && known) {
+    fprintf(stderr, "option \"--%s\" needs a value", known);
+  } else if (known) {
+    fprintf(stderr, "option \"--%s\" takes no value", known);
+  } else if (optopt) {
+    fprintf(stderr, "unknown option \"-%c\"", optopt);
+  } else {
+    char name[64];
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "=") - 2, word + 2);
+    fprintf(stderr, "unknown option \"--%s\"", name);
+    print_near(ptc_nearest_name(name, names, count), "--");
+  }
+  fprintf(stderr, "\nrun `%s --help` for the options\n", program);
+  return PTC_EXIT_USAGE;
+}
+
+int ptc_options_bad_pass(const char *program, const char *name) {
+  enum { MAX_PASSES = 64 };
+  const char *names[MAX_PASSES];
+  int64_t count = 0;
+  for (const ptc_pass_info_t *pass; count < MAX_PASSES && (pass = ptc_pass_at((int32_t)count));)
+    names[count++] = pass->name;
+  fprintf(stderr, "%s: there is no pass \"%s\"", program, name);
+  const char *near = ptc_nearest_name(name, names, count);
+  print_near(near, "");
+  if (!near) fprintf(stderr, "; `ptc-opt --list-passes` lists them");
+  fprintf(stderr, "\nrun `%s --help` for the options\n", program);
+  return PTC_EXIT_USAGE;
 }
 
 ptc_status_t ptc_options_close_stdout(void) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "frontend/driver/compile.h"
 #include "frontend/driver/interpret.h"
@@ -76,7 +77,7 @@ static const struct option long_options[] = {
 static bool is_pass(const char *name) { return ptc_pass_find(name) != NULL; }
 
 // -1: go on; else the exit status.
-static int read_option(int option, arguments_t *args) {
+static int read_option(int option, char *const *argv, arguments_t *args) {
   switch (option) {
     case OPT_SET:
       if (!ptc_options_add_override(&args->common, optarg))
@@ -84,13 +85,13 @@ static int read_option(int option, arguments_t *args) {
       return -1;
     case OPT_PRINT_AFTER:
       if (strcmp(optarg, "lower") != 0 && strcmp(optarg, "all") != 0 && !is_pass(optarg))
-        return usage_error("there is no pass \"%s\"", optarg);
+        return ptc_options_bad_pass("ptc", optarg);
       args->print_lowered = strcmp(optarg, "lower") == 0 || strcmp(optarg, "all") == 0;
       if (strcmp(optarg, "lower") != 0) args->pass.print_after = optarg;
       return -1;
     case OPT_STOP_AFTER:
       if (strcmp(optarg, "lower") != 0 && !is_pass(optarg))
-        return usage_error("there is no pass \"%s\"", optarg);
+        return ptc_options_bad_pass("ptc", optarg);
       args->pass.stop_after = optarg;
       return -1;
     case OPT_PRINT_PIPELINE: args->pass.print_pipeline = true; return -1;
@@ -112,7 +113,7 @@ static int read_option(int option, arguments_t *args) {
     case 'V':
       printf("ptc %s\n", PTC_VERSION);
       return ptc_status_exit_code(ptc_options_close_stdout());
-    default: fputs("run `ptc --help` for the options\n", stderr); return PTC_EXIT_USAGE;
+    default: return ptc_options_bad_option("ptc", option, argv, long_options);
   }
 }
 
@@ -163,6 +164,7 @@ static ptc_status_t compile(arguments_t *args, ptc_diag_t *diag, const char *con
 
 int main(int argc, char **argv) {
   static arguments_t args;
+  ptc_options_guard_streams();
   if (argc > 1 && strcmp(argv[1], "interpret") == 0) {
     argv[1] = argv[0];
     return ptc_interpret_main(argc - 1, argv + 1);
@@ -173,17 +175,23 @@ int main(int argc, char **argv) {
     argv++;
     argc--;
   }
-  for (int option; (option = getopt_long(argc, argv, "o:qhV", long_options, NULL)) != -1;) {
-    int exit_status = read_option(option, &args);
+  opterr = 0;
+  for (int option; (option = getopt_long(argc, argv, ":o:qhV", long_options, NULL)) != -1;) {
+    int exit_status = read_option(option, argv, &args);
     if (exit_status >= 0) return exit_status;
   }
   if (optind == argc) return usage_error("%s", "no input file");
-  static const char *const later[] = {"run",       "show", "verify", "diff",
-                                      "calibrate", "eval", "sample", "export"};
-  for (size_t i = 0; i < sizeof(later) / sizeof(*later); i++)
-    if (strcmp(argv[optind], later[i]) == 0)
+  // The commands of this version come first.
+  static const char *const commands[] = {"check",     "interpret", "run",    "show",  "verify",
+                                         "diff",      "calibrate", "eval",   "sample", "export"};
+  enum { NUM_COMMANDS = sizeof(commands) / sizeof(*commands), NUM_HERE = 2 };
+  for (size_t i = NUM_HERE; i < NUM_COMMANDS; i++)
+    if (strcmp(argv[optind], commands[i]) == 0)
       return usage_error("`ptc %s` does not exist yet: this version compiles models to IR",
-                         later[i]);
+                         commands[i]);
+  const char *near = ptc_nearest_name(argv[optind], commands, NUM_COMMANDS);
+  if (near && access(argv[optind], F_OK) != 0)
+    return usage_error("there is no such file or command; did you mean `ptc %s`?", near);
   if (args.output)
     return usage_error("-o %s: this version writes no plan yet; --print-after=PASS prints the IR",
                        args.output);

@@ -99,17 +99,17 @@ static int list_passes(void) {
 }
 
 // -1: go on; else the exit status.
-static int read_option(int option, arguments_t *args) {
+static int read_option(int option, char *const *argv, arguments_t *args) {
   switch (option) {
     case OPT_PASS:
-      if (!ptc_pass_find(optarg)) return usage_error("there is no pass \"%s\"", optarg);
+      if (!ptc_pass_find(optarg)) return ptc_options_bad_pass("ptc-opt", optarg);
       if (args->num_passes == MAX_PASSES) return usage_error("%s", "too many passes");
       args->passes[args->num_passes++] = optarg;
       return -1;
     case OPT_LIST_PASSES: return list_passes();
     case OPT_PRINT_AFTER:
       if (strcmp(optarg, "all") != 0 && !ptc_pass_find(optarg))
-        return usage_error("there is no pass \"%s\"", optarg);
+        return ptc_options_bad_pass("ptc-opt", optarg);
       args->pass.print_after = optarg;
       return -1;
     case OPT_CHECK_SEMANTICS: args->pass.check_semantics = true; return -1;
@@ -134,7 +134,7 @@ static int read_option(int option, arguments_t *args) {
     case 'V':
       printf("ptc-opt %s\n", PTC_VERSION);
       return ptc_status_exit_code(ptc_options_close_stdout());
-    default: fputs("run `ptc-opt --help` for the options\n", stderr); return PTC_EXIT_USAGE;
+    default: return ptc_options_bad_option("ptc-opt", option, argv, long_options);
   }
 }
 
@@ -213,14 +213,14 @@ static ptc_status_t process(arguments_t *args, ptc_module_t *module) {
 }
 
 static ptc_status_t read_and_process(arguments_t *args, ptc_diag_t *diag, const char *path) {
+  const char *file = strcmp(path, "-") == 0 ? "<stdin>" : path;
   char *text;
   size_t len;
   if (ptc_read_file(path, &text, &len) != PTC_OK)
-    return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_IO, "read-file",
+    return ptc_error(diag, (ptc_loc_t){.file = file}, PTC_IO, "cannot-read",
                      "cannot read the file: %s", strerror(errno));
   ptc_module_t *module;
-  ptc_status_t status =
-      ptc_module_parse(diag, strcmp(path, "-") == 0 ? "<stdin>" : path, text, len, &module);
+  ptc_status_t status = ptc_module_parse(diag, file, text, len, &module);
   free(text);
   if (status != PTC_OK) return status;
   status = process(args, module);
@@ -230,8 +230,10 @@ static ptc_status_t read_and_process(arguments_t *args, ptc_diag_t *diag, const 
 
 int main(int argc, char **argv) {
   static arguments_t args;
-  for (int option; (option = getopt_long(argc, argv, "hV", long_options, NULL)) != -1;) {
-    int exit_status = read_option(option, &args);
+  ptc_options_guard_streams();
+  opterr = 0;
+  for (int option; (option = getopt_long(argc, argv, ":hV", long_options, NULL)) != -1;) {
+    int exit_status = read_option(option, argv, &args);
     if (exit_status >= 0) return exit_status;
   }
   if (optind == argc) return usage_error("%s", "no input file");
