@@ -4,6 +4,7 @@
 #include <CUnit/Basic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "frontend/driver/compile.h"
 #include "frontend/parse.h"
@@ -66,6 +67,20 @@ static void check_section(void) {
   ptc_diag_deinit(&diag);
 }
 
+// A file with a NUL near its start is refused whole, not byte by byte.
+static void check_binary_file(ptc_diag_t *diag, ptc_ast_t *ast) {
+  static const char bytes[] = "\x7f\0\0\1\2\0\xff";
+  char path[] = "/tmp/ptc-binary-XXXXXX";
+  int file = mkstemp(path);
+  CU_ASSERT_TRUE_FATAL(file >= 0);
+  CU_ASSERT_EQUAL(write(file, bytes, sizeof(bytes)), (ssize_t)sizeof(bytes));
+  close(file);
+  int64_t errors = diag->num_errors;
+  CU_ASSERT_EQUAL(ptc_parse_file(diag, ast, path), PTC_INVALID_INPUT);
+  CU_ASSERT_EQUAL(diag->num_errors, errors + 1);
+  unlink(path);
+}
+
 // What is wrong with a file itself, rather than with its text.
 static void check_files(void) {
   ptc_diag_t diag;
@@ -74,6 +89,7 @@ static void check_files(void) {
   ptc_ast_init(&ast);
   CU_ASSERT_EQUAL(ptc_parse_file(&diag, &ast, PTC_SOURCE_DIR "/tests/errors/no_such.ptm"), PTC_IO);
   CU_ASSERT_EQUAL(ptc_parse_text(&diag, &ast, "long.ptm", "", (size_t)1 << 31), PTC_INVALID_INPUT);
+  check_binary_file(&diag, &ast);
   note_provoked(&diag);
   ptc_ast_deinit(&ast);
   ptc_diag_deinit(&diag);
