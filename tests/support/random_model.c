@@ -45,9 +45,11 @@ static void write_mlp(maker_t *m, int i) {
   static const char *const acts[] = {"gelu(%s)", "gelu(%s, approx = tanh)", "silu(%s)", "relu(%s)",
                                      "sigmoid(%s)", "tanh(%s)", "softplus(%s)", "erf(%s)", "sin(%s)",
                                      "cos(%s)"};
-  char act[64];
-  const char *format = pick(m, acts, 10);
-  snprintf(act, sizeof(act), format, "u[b, s, f]");
+  // Two of them, so that a few hundred models hold each many times.
+  char first[64], second[64], act[160];
+  snprintf(first, sizeof(first), pick(m, acts, 10), "u[b, s, f]");
+  snprintf(second, sizeof(second), pick(m, acts, 10), "u[b, s, f]");
+  snprintf(act, sizeof(act), "(%s + 0.5 * %s)", first, second);
   count(m, RANDOM_MODEL_CONTRACTION);
   emit(m,
        "layer l%d(x[b, s, d], width = %d) {\n  dim f = width\n"
