@@ -179,3 +179,20 @@ bool expect_check(const expect_section_t *section, const ptc_diag_t *diag, ptc_s
   }
   return ok;
 }
+
+int expect_run(const char *suite, const expect_sections_t *sections, void (*check)(void),
+               const unit_test_t *more, int num_more) {
+  if (CU_initialize_registry() != CUE_SUCCESS) return 1;
+  CU_pSuite added = CU_add_suite(suite, NULL, NULL);
+  bool ok = added != NULL;
+  for (int64_t i = 0; i < sections->count && ok; i++)
+    ok = CU_add_test(added, sections->items[i].name, check) != NULL;
+  for (int i = 0; i < num_more && ok; i++)
+    ok = CU_add_test(added, more[i].name, more[i].run) != NULL;
+  if (!ok) return 1;
+  CU_basic_set_mode(CU_BRM_NORMAL);
+  CU_basic_run_tests();
+  unsigned failures = CU_get_number_of_failures();
+  CU_cleanup_registry();
+  return failures != 0;
+}

@@ -15,6 +15,7 @@
 
 #include "ir/base/diag.h"
 #include "ir/base/str.h"
+#include "tests/support/unit.h"
 
 typedef struct expect_section_s {
   char *name;  // "FILE:LINE" of its first line, without the folder
@@ -35,5 +36,10 @@ void expect_free(expect_sections_t *sections);
 
 // Compares |diag| with what |section| expects; appends what differs to |out_report|.
 bool expect_check(const expect_section_t *section, const ptc_diag_t *diag, ptc_str_t *out_report);
+
+// Runs |check| as a CUnit test of its own for each section (its name is the test's), then |more|.
+// Returns the process's exit status.
+int expect_run(const char *suite, const expect_sections_t *sections, void (*check)(void),
+               const unit_test_t *more, int num_more);
 
 #endif  // PTC_TESTS_SUPPORT_EXPECT_H_

@@ -111,18 +111,9 @@ int main(void) {
     fprintf(stderr, "cannot read tests/errors\n");
     return 1;
   }
-  if (CU_initialize_registry() != CUE_SUCCESS) return 1;
-  CU_pSuite suite = CU_add_suite("errors", NULL, NULL);
-  bool ok = suite != NULL;
-  for (int64_t i = 0; i < sections.count && ok; i++)
-    ok = CU_add_test(suite, sections.items[i].name, check_section) != NULL;
-  ok = ok && CU_add_test(suite, "files", check_files) && CU_add_test(suite, "ids", check_ids);
-  if (!ok) return 1;
-  CU_basic_set_mode(CU_BRM_NORMAL);
-  CU_basic_run_tests();
-  unsigned failures = CU_get_number_of_failures();
-  CU_cleanup_registry();
+  static const unit_test_t more[] = {{"files", check_files}, {"ids", check_ids}};
+  int status = expect_run("errors", &sections, check_section, more, 2);
   diag_ids_free(&provoked);
   expect_free(&sections);
-  return failures != 0;
+  return status;
 }

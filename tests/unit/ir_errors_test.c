@@ -175,23 +175,14 @@ int main(void) {
     fprintf(stderr, "cannot read tests/errors\n");
     return 1;
   }
-  if (CU_initialize_registry() != CUE_SUCCESS) return 1;
-  CU_pSuite suite = CU_add_suite("ir errors", NULL, NULL);
-  bool ok = suite != NULL;
-  for (int64_t i = 0; i < sections.count && ok; i++)
-    ok = CU_add_test(suite, sections.items[i].name, check_section) != NULL;
   // The coverage comes last: it looks at what the others provoked.
-  ok = ok && CU_add_test(suite, "modules built wrong", check_bad_modules) &&
-       CU_add_test(suite, "runs that must fail", check_bad_runs) &&
-       CU_add_test(suite, "every id is provoked", check_coverage);
-  if (!ok) return 1;
-  CU_basic_set_mode(CU_BRM_NORMAL);
-  CU_basic_run_tests();
-  unsigned failures = CU_get_number_of_failures();
-  CU_cleanup_registry();
+  static const unit_test_t more[] = {{"modules built wrong", check_bad_modules},
+                                     {"runs that must fail", check_bad_runs},
+                                     {"every id is provoked", check_coverage}};
+  int status = expect_run("ir errors", &sections, check_section, more, 3);
   expect_free(&sections);
   ptc_map_deinit(&provoked);
   ptc_interner_deinit(&names);
   ptc_arena_deinit(&arena);
-  return failures != 0;
+  return status;
 }
