@@ -81,6 +81,7 @@ typedef struct claim_s {
   const void *site;    // the call's node
   const void *repeat;  // innermost repeat statement, or NULL
   const char *turns;
+  int32_t number;      // of random streams: which place of its name this is, from 1
   bool named;
   ptc_loc_t loc;
 } claim_t;
@@ -217,7 +218,6 @@ val_t lower_contraction(lower_t *L, const ptc_expr_t *expr, const fdim_t *keep, 
 // --- lower_ops.c: functions of the language
 val_t lower_call(lower_t *L, const ptc_expr_t *call, const ptc_target_t *targets,
                  int32_t num_targets, val_t *out_more, int32_t *out_count);
-bool lower_is_builtin(const char *name);
 const char *lower_nearest_builtin(const char *name);
 // How free dims pass through a call of |name|: 0 not at all, 1 those of all arguments, 2 those of
 // the first, 3 those of the arguments without the dims in brackets.

@@ -101,27 +101,27 @@ instance_t *instance_enter(lower_t *L, const char *name, bool named, const ptc_e
 
 void instance_leave(lower_t *L, instance_t *instance) { L->instance = instance->parent; }
 
+// Which place called |name| in |owner| the call at |site| and |place| is, counted from 1 in the order
+// in which they are met; a place keeps its number in every turn.
+static int32_t place_number(lower_t *L, instance_t *owner, const char *name, const ptc_expr_t *site,
+                            const char *place) {
+  int32_t count = 0;
+  for (const claim_t *claim = owner->claims; claim; claim = claim->next) {
+    if (claim->name != name) continue;
+    if (claim->site == site && claim->turns == place) return claim->number;
+    count++;
+  }
+  claim_t *claim = PTC_ARENA_NEW(&L->module->arena, claim_t);
+  *claim = (claim_t){.next = owner->claims, .name = name, .site = site, .turns = place,
+                     .number = count + 1, .named = true, .loc = site->loc};
+  owner->claims = claim;
+  return claim->number;
+}
+
 instance_t *instance_random(lower_t *L, const char *name, const ptc_expr_t *call) {
-  const char *own = ptc_arena_printf(&L->module->arena, "~%s", name);
-  own = lower_intern(L, own);
-  int32_t number = 1, highest = 0;
-  bool seen = false;
-  for (claim_t *claim = L->instance->claims; claim; claim = claim->next) {
-    if (claim->name != own) continue;
-    if (claim->site == call) {
-      seen = true;
-      number = (int32_t)(intptr_t)claim->repeat;
-    }
-    if ((int32_t)(intptr_t)claim->repeat > highest) highest = (int32_t)(intptr_t)claim->repeat;
-  }
-  if (!seen) {
-    // |repeat| holds the number that the call's place got.
-    number = highest + 1;
-    claim_t *claim = PTC_ARENA_NEW(&L->module->arena, claim_t);
-    *claim = (claim_t){.next = L->instance->claims, .name = own, .site = call,
-                       .repeat = (const void *)(intptr_t)number, .named = true, .loc = call->loc};
-    L->instance->claims = claim;
-  }
+  // No parameter's name begins so.
+  const char *own = lower_intern(L, ptc_arena_printf(&L->module->arena, "~%s", name));
+  int32_t number = place_number(L, L->instance, own, call, NULL);
   ptc_str_t text = {0};
   ptc_str_append(&text, name);
   if (number > 1) ptc_str_printf(&text, "_%d", (int)number);
@@ -609,21 +609,8 @@ static void set_alias_echo(lower_t *L, instance_t *instance, instance_t *owner,
   const char *name = lower_intern(L, ptc_arena_printf(&L->module->arena, "=%s", call->lhs->text));
   const char *place = lower_intern(
       L, ptc_arena_printf(&L->module->arena, "%s%s", caller->plain, copy ? copy : ""));
-  int num_places = 0, number = 0;
-  for (const claim_t *claim = owner->claims; claim; claim = claim->next) {
-    if (claim->name != name) continue;
-    num_places++;
-    if (claim->site == call && claim->turns == place) number = (int)(intptr_t)claim->repeat;
-  }
-  if (!number) {
-    // |repeat| holds the number of the place.
-    number = num_places + 1;
-    claim_t *claim = PTC_ARENA_NEW(&L->module->arena, claim_t);
-    *claim = (claim_t){.next = owner->claims, .name = name, .site = call, .turns = place,
-                       .repeat = (const void *)(intptr_t)number, .named = true, .loc = call->loc};
-    owner->claims = claim;
-  }
-  if (number > 1) ptc_str_printf(&echo, "@%d", number);
+  int32_t number = place_number(L, owner, name, call, place);
+  if (number > 1) ptc_str_printf(&echo, "@%d", (int)number);
   instance->echo = ptc_arena_strdup(&L->module->arena, echo.data);
   ptc_str_deinit(&echo);
 }

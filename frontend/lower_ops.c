@@ -71,8 +71,6 @@ static const builtin_t *find_builtin(const char *name) {
   return NULL;
 }
 
-bool lower_is_builtin(const char *name) { return find_builtin(name) != NULL; }
-
 int lower_builtin_flow(const char *name) {
   const builtin_t *builtin = find_builtin(name);
   return builtin ? builtin->flow : 0;

@@ -26,10 +26,6 @@ void ptc_dim_list_push(ptc_dim_list_t *list, ptc_dim_t dim) {
     list->items[list->count++] = dim;
 }
 
-void ptc_dim_list_push_new(ptc_dim_list_t *list, const char *name, int64_t extent) {
-  ptc_dim_list_push(list, (ptc_dim_t){.name = name, .extent = extent});
-}
-
 void ptc_dim_list_union(ptc_dim_list_t *list, const ptc_type_t *type) {
   for (int32_t i = 0; i < type->num_dims; i++)
     if (ptc_dim_list_find(list, type->dims[i].name) < 0) ptc_dim_list_push(list, type->dims[i]);

@@ -22,7 +22,6 @@ typedef struct ptc_dim_list_s {
 ptc_dim_list_t ptc_dim_list_of(const ptc_type_t *type);
 int32_t ptc_dim_list_find(const ptc_dim_list_t *list, const char *name);  // -1 if absent
 void ptc_dim_list_push(ptc_dim_list_t *list, ptc_dim_t dim);
-void ptc_dim_list_push_new(ptc_dim_list_t *list, const char *name, int64_t extent);
 // Appends the dims of |type| whose names the list lacks.
 void ptc_dim_list_union(ptc_dim_list_t *list, const ptc_type_t *type);
 void ptc_dim_list_remove(ptc_dim_list_t *list, const char *name);

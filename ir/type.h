@@ -84,7 +84,8 @@ bool ptc_type_has_dim(const ptc_type_t *type, const char *name);
 bool ptc_type_equal(const ptc_type_t *a, const ptc_type_t *b);
 bool ptc_axis_ref_equal(ptc_axis_ref_t a, ptc_axis_ref_t b);
 
-// Constructors; every argument is copied into |arena| (names must be interned).
+// Constructors; arguments are copied into |arena|, but for the arrays of axes that dims point to, which
+// must live as long as the type (and names, which must be interned).
 ptc_type_t *ptc_type_new(ptc_arena_t *arena, ptc_dtype_t dtype, const ptc_dim_t *dims,
                          int32_t num_dims);
 ptc_type_t *ptc_type_scalar(ptc_arena_t *arena, ptc_dtype_t dtype);

@@ -84,7 +84,6 @@ typedef ptc_status_t (*ptc_grad_fn_t)(ptc_grad_t *g, const ptc_op_t *op);
 #include "ir/ops.def"
 #undef PTC_OP
 
-ptc_grad_fn_t ptc_grad_hook(ptc_opcode_t opcode);
 // Whether the gradient ends at the op: it is zero, or a leaf.
 bool ptc_grad_stops(const ptc_op_t *op);
 

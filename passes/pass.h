@@ -79,8 +79,6 @@ void ptc_module_derive_properties(ptc_module_t *module);
 ptc_status_t ptc_pass_run(ptc_pass_ctx_t *ctx, ptc_module_t *module, const char *name);
 
 // The pipelines (pipelines.c). All parameters come from module->config.
-// canonicalize, cse and dce until nothing changes.
-ptc_status_t ptc_pipeline_simplify(ptc_pass_ctx_t *ctx, ptc_module_t *module);
 // From a lowered model to the training step of one device: the whole standard pipeline.
 ptc_status_t ptc_pipeline_train(ptc_pass_ctx_t *ctx, ptc_module_t *module);
 

@@ -1,10 +1,6 @@
 // The built-in pipelines, one line per pass.
 #include "passes/pass.h"
 
-ptc_status_t ptc_pipeline_simplify(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
-  return ptc_pass_run(ctx, module, "canonicalize");
-}
-
 ptc_status_t ptc_pipeline_train(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
   PTC_TRY(ptc_pass_run(ctx, module, "infer-shapes"));
   PTC_TRY(ptc_pass_run(ctx, module, "canonicalize"));
