@@ -3,10 +3,10 @@
 #include <stdlib.h>
 
 static const char *const operator_texts[] = {
-    [PTC_OPR_ADD] = "+",   [PTC_OPR_SUB] = "-",  [PTC_OPR_MUL] = "*",   [PTC_OPR_DIV] = "/",
-    [PTC_OPR_MOD] = "%",   [PTC_OPR_POW] = "^",  [PTC_OPR_EQ] = "==",   [PTC_OPR_NE] = "!=",
-    [PTC_OPR_LT] = "<",    [PTC_OPR_LE] = "<=",  [PTC_OPR_GT] = ">",    [PTC_OPR_GE] = ">=",
-    [PTC_OPR_AND] = "and", [PTC_OPR_OR] = "or",  [PTC_OPR_NOT] = "not", [PTC_OPR_NEG] = "-",
+    [PTC_OPR_ADD] = "+",   [PTC_OPR_SUB] = "-", [PTC_OPR_MUL] = "*",   [PTC_OPR_DIV] = "/",
+    [PTC_OPR_MOD] = "%",   [PTC_OPR_POW] = "^", [PTC_OPR_EQ] = "==",   [PTC_OPR_NE] = "!=",
+    [PTC_OPR_LT] = "<",    [PTC_OPR_LE] = "<=", [PTC_OPR_GT] = ">",    [PTC_OPR_GE] = ">=",
+    [PTC_OPR_AND] = "and", [PTC_OPR_OR] = "or", [PTC_OPR_NOT] = "not", [PTC_OPR_NEG] = "-",
 };
 
 const char *ptc_operator_text(ptc_operator_t op) { return operator_texts[op]; }

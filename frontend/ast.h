@@ -24,9 +24,22 @@ typedef enum ptc_expr_kind_e {
 } ptc_expr_kind_t;
 
 typedef enum ptc_operator_e {
-  PTC_OPR_ADD, PTC_OPR_SUB, PTC_OPR_MUL, PTC_OPR_DIV, PTC_OPR_MOD, PTC_OPR_POW,
-  PTC_OPR_EQ, PTC_OPR_NE, PTC_OPR_LT, PTC_OPR_LE, PTC_OPR_GT, PTC_OPR_GE,
-  PTC_OPR_AND, PTC_OPR_OR, PTC_OPR_NOT, PTC_OPR_NEG,
+  PTC_OPR_ADD,
+  PTC_OPR_SUB,
+  PTC_OPR_MUL,
+  PTC_OPR_DIV,
+  PTC_OPR_MOD,
+  PTC_OPR_POW,
+  PTC_OPR_EQ,
+  PTC_OPR_NE,
+  PTC_OPR_LT,
+  PTC_OPR_LE,
+  PTC_OPR_GT,
+  PTC_OPR_GE,
+  PTC_OPR_AND,
+  PTC_OPR_OR,
+  PTC_OPR_NOT,
+  PTC_OPR_NEG,
 } ptc_operator_t;
 const char *ptc_operator_text(ptc_operator_t op);  // "+", "==", "and"
 
@@ -42,7 +55,7 @@ struct ptc_expr_s {
   ptc_expr_t **items;
   const char **arg_names;
   int32_t num_items;
-  int32_t depth;         // 1 for a leaf, else 1 + the deepest child; at most PTC_MAX_EXPR_DEPTH
+  int32_t depth;  // 1 for a leaf, else 1 + the deepest child; at most PTC_MAX_EXPR_DEPTH
 };
 // A deeper expression is an error of the parser, so walkers of the tree may recurse.
 enum { PTC_MAX_EXPR_DEPTH = 500 };
@@ -153,7 +166,7 @@ typedef struct ptc_cut_s {
 
 // `8 x 50 GB/s`: times 8, number 50, unit "GB/s". A bare name: name.
 typedef struct ptc_quantity_s {
-  const char *name;           // or NULL
+  const char *name;                   // or NULL
   const char *times, *number, *unit;  // as written; times and unit may be NULL
   ptc_loc_t loc;
 } ptc_quantity_t;
@@ -164,7 +177,9 @@ typedef struct ptc_prop_s {
 } ptc_prop_t;
 typedef enum ptc_cluster_item_kind_e {
   PTC_CLUSTER_NODE,  // count x device { items }
-  PTC_CLUSTER_LINK, PTC_CLUSTER_NETWORK, PTC_CLUSTER_HOST,
+  PTC_CLUSTER_LINK,
+  PTC_CLUSTER_NETWORK,
+  PTC_CLUSTER_HOST,
 } ptc_cluster_item_kind_t;
 typedef struct ptc_cluster_item_s ptc_cluster_item_t;
 struct ptc_cluster_item_s {
@@ -179,14 +194,19 @@ struct ptc_cluster_item_s {
 };
 
 typedef enum ptc_item_kind_e {
-  PTC_ITEM_MODEL, PTC_ITEM_LAYER, PTC_ITEM_TRAIN, PTC_ITEM_PARALLEL, PTC_ITEM_CLUSTER,
-  PTC_ITEM_DEVICE, PTC_ITEM_INCLUDE,  // INCLUDE: never in a finished tree
+  PTC_ITEM_MODEL,
+  PTC_ITEM_LAYER,
+  PTC_ITEM_TRAIN,
+  PTC_ITEM_PARALLEL,
+  PTC_ITEM_CLUSTER,
+  PTC_ITEM_DEVICE,
+  PTC_ITEM_INCLUDE,  // INCLUDE: never in a finished tree
 } ptc_item_kind_t;
 
 typedef struct ptc_item_s {
   ptc_item_kind_t kind;
   ptc_loc_t loc;
-  const char *name;  // model, cluster, device; INCLUDE: the file as written
+  const char *name;       // model, cluster, device; INCLUDE: the file as written
   ptc_formals_t formals;  // MODEL, CLUSTER
   ptc_stmts_t body;       // MODEL
   ptc_layer_t *layer;

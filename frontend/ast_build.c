@@ -293,10 +293,14 @@ ptm_par_stmt_t *ptm_par_shard(ptm_parse_t *p, ptc_cut_t *path, ptm_list_t *dims,
                               ptm_name_t over) {
   ptm_par_stmt_t *stmt = NEW(ptm_par_stmt_t);
   stmt->shard = NEW(ptc_shard_stmt_t);
-  *stmt->shard = (ptc_shard_stmt_t){
-      .path = path->path, .loc = path->loc, .dims = name_array(p, dims, NULL),
-      .num_dims = count_of(dims), .axis = axis.text, .over = over.text, .axis_loc = axis.loc,
-      .over_loc = over.loc};
+  *stmt->shard = (ptc_shard_stmt_t){.path = path->path,
+                                    .loc = path->loc,
+                                    .dims = name_array(p, dims, NULL),
+                                    .num_dims = count_of(dims),
+                                    .axis = axis.text,
+                                    .over = over.text,
+                                    .axis_loc = axis.loc,
+                                    .over_loc = over.loc};
   return stmt;
 }
 
@@ -339,8 +343,7 @@ ptc_cluster_item_t *ptm_cluster_item(ptm_parse_t *p, ptc_cluster_item_kind_t kin
 static ptc_cluster_item_t *cluster_item_array(ptm_parse_t *p, const ptm_list_t *list) {
   if (!count_of(list)) return NULL;
   ptc_cluster_item_t *items = NEW_ARRAY(ptc_cluster_item_t, list->count);
-  for (int32_t i = 0; i < list->count; i++)
-    items[i] = *(const ptc_cluster_item_t *)list->items[i];
+  for (int32_t i = 0; i < list->count; i++) items[i] = *(const ptc_cluster_item_t *)list->items[i];
   return items;
 }
 

@@ -24,9 +24,10 @@ static void print_list(ptc_expr_t *const *items, const char *const *names, int32
 
 static void print_expr(const ptc_expr_t *expr, ptc_str_t *out) {
   switch (expr->kind) {
-    case PTC_EXPR_NUMBER: case PTC_EXPR_STRING: case PTC_EXPR_NAME: case PTC_EXPR_ON:
-      print_leaf(expr, out);
-      break;
+    case PTC_EXPR_NUMBER:
+    case PTC_EXPR_STRING:
+    case PTC_EXPR_NAME:
+    case PTC_EXPR_ON: print_leaf(expr, out); break;
     case PTC_EXPR_UNARY:
       ptc_str_printf(out, expr->op == PTC_OPR_NOT ? "%s " : "%s", ptc_operator_text(expr->op));
       print_expr(expr->lhs, out);
@@ -36,7 +37,8 @@ static void print_expr(const ptc_expr_t *expr, ptc_str_t *out) {
       ptc_str_printf(out, " %s ", ptc_operator_text(expr->op));
       print_expr(expr->rhs, out);
       break;
-    case PTC_EXPR_INDEX: case PTC_EXPR_CALL: {
+    case PTC_EXPR_INDEX:
+    case PTC_EXPR_CALL: {
       bool is_index = expr->kind == PTC_EXPR_INDEX;
       print_expr(expr->lhs, out);
       ptc_str_append(out, is_index ? "[" : "(");
@@ -49,7 +51,8 @@ static void print_expr(const ptc_expr_t *expr, ptc_str_t *out) {
       print_expr(expr->lhs, out);
       ptc_str_append(out, ")");
       break;
-    case PTC_EXPR_LIST: case PTC_EXPR_TUPLE:
+    case PTC_EXPR_LIST:
+    case PTC_EXPR_TUPLE:
       ptc_str_append(out, expr->kind == PTC_EXPR_LIST ? "[" : "(");
       print_list(expr->items, NULL, expr->num_items, out);
       ptc_str_append(out, expr->kind == PTC_EXPR_LIST ? "]" : ")");
@@ -68,9 +71,10 @@ static void print_prefix_list(const ptc_expr_t *expr, ptc_str_t *out) {
 void ptc_expr_print_prefix(const ptc_expr_t *expr, ptc_str_t *out) {
   const char *head = NULL;
   switch (expr->kind) {
-    case PTC_EXPR_NUMBER: case PTC_EXPR_STRING: case PTC_EXPR_NAME: case PTC_EXPR_ON:
-      print_leaf(expr, out);
-      return;
+    case PTC_EXPR_NUMBER:
+    case PTC_EXPR_STRING:
+    case PTC_EXPR_NAME:
+    case PTC_EXPR_ON: print_leaf(expr, out); return;
     case PTC_EXPR_UNARY:
     case PTC_EXPR_BINARY: head = ptc_operator_text(expr->op); break;
     case PTC_EXPR_INDEX: head = "index"; break;
@@ -189,7 +193,8 @@ static void print_stmt(const ptc_stmt_t *stmt, int indent, ptc_str_t *out) {
       if (stmt->offset) ptc_str_printf(out, " + %s", stmt->offset);
       print_call(" ~ ", &stmt->init, out);
       break;
-    case PTC_STMT_LOSS: case PTC_STMT_METRIC:
+    case PTC_STMT_LOSS:
+    case PTC_STMT_METRIC:
       ptc_str_append(out, stmt->kind == PTC_STMT_LOSS ? "loss" : "metric");
       if (stmt->name) ptc_str_printf(out, " %s", stmt->name);
       ptc_str_append(out, " = ");

@@ -41,7 +41,8 @@ static void read_schedule(lower_t *L, const ptc_expr_t *expr) {
       if (expr->arg_names[i] && strcmp(expr->arg_names[i], "chunks") == 0)
         (void)read_int(L, expr->items[i], "chunks", 1, 1024, &chunks);
       else
-        LOWER_ERROR(L, expr->items[i]->loc, "unknown-option", "interleaved has the option chunks only");
+        LOWER_ERROR(L, expr->items[i]->loc, "unknown-option",
+                    "interleaved has the option chunks only");
     }
     return;
   }
@@ -72,9 +73,9 @@ static void read_recompute(lower_t *L, const ptc_expr_t *expr) {
 }
 
 static void read_parallel_setting(lower_t *L, const ptc_setting_t *setting) {
-  static const char *const keys[] = {"dp",   "tp",       "pp",          "cp",
-                                     "ep",   "zero",     "schedule",    "micro_batch",
-                                     "recompute", "sequence_parallel"};
+  static const char *const keys[] = {
+      "dp",   "tp",       "pp",          "cp",        "ep",
+      "zero", "schedule", "micro_batch", "recompute", "sequence_parallel"};
   int64_t value;
   const ptc_expr_t *expr = setting->value;
   const char *name = setting->name;
@@ -94,8 +95,8 @@ static void read_parallel_setting(lower_t *L, const ptc_setting_t *setting) {
     read_recompute(L, expr);
   } else {
     const char *near = ptc_nearest_name(name, keys, sizeof(keys) / sizeof(*keys));
-    LOWER_ERROR(L, setting->loc, "unknown-setting", "unknown setting \"%s\" of parallel%s%s%s", name,
-                near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    LOWER_ERROR(L, setting->loc, "unknown-setting", "unknown setting \"%s\" of parallel%s%s%s",
+                name, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
   }
 }
 
@@ -172,8 +173,8 @@ static void check_shard(lower_t *L, const ptc_shard_stmt_t *shard) {
     const char **names = PTC_ARENA_ARRAY(&L->module->arena, const char *, L->module->num_globals);
     for (int64_t i = 0; i < L->module->num_globals; i++) names[i] = L->module->globals[i]->path;
     const char *near = ptc_nearest_name(shard->path, names, L->module->num_globals);
-    LOWER_ERROR(L, shard->loc, "unknown-path", "no parameter has the path \"%s\"%s%s%s", shard->path,
-                near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    LOWER_ERROR(L, shard->loc, "unknown-path", "no parameter has the path \"%s\"%s%s%s",
+                shard->path, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
     return;
   }
   const ptc_type_t *type = global->type;
@@ -185,8 +186,8 @@ static void check_shard(lower_t *L, const ptc_shard_stmt_t *shard) {
                 global->path);
     ptc_note(L->diag, global->loc, "declared here");
   } else if (!ptc_type_has_dim(type, lower_intern(L, shard->over))) {
-    LOWER_ERROR(L, shard->over_loc, "shard-dims", "parameter \"%s\" has no dim \"%s\"", global->path,
-                shard->over);
+    LOWER_ERROR(L, shard->over_loc, "shard-dims", "parameter \"%s\" has no dim \"%s\"",
+                global->path, shard->over);
   }
 }
 
@@ -205,7 +206,15 @@ void lower_check_directives(lower_t *L, const ptc_item_t *item) {
 
 // --- cluster and device
 
-typedef enum unit_kind_e { UNIT_NONE, UNIT_BYTES, UNIT_RATE, UNIT_TIME, UNIT_FLOPS, UNIT_HZ, UNIT_WATT } unit_kind_t;
+typedef enum unit_kind_e {
+  UNIT_NONE,
+  UNIT_BYTES,
+  UNIT_RATE,
+  UNIT_TIME,
+  UNIT_FLOPS,
+  UNIT_HZ,
+  UNIT_WATT
+} unit_kind_t;
 
 static unit_kind_t unit_kind(const char *unit) {
   if (!unit) return UNIT_NONE;
@@ -218,9 +227,10 @@ static unit_kind_t unit_kind(const char *unit) {
   return unit[len - 1] == 's' ? UNIT_TIME : UNIT_BYTES;
 }
 
-static const char *const unit_texts[] = {"a plain number", "bytes (GB, GiB)",  "bytes per second (GB/s)",
-                                         "a time (us)",    "FLOP/s (TFLOP/s)", "a frequency (GHz)",
-                                         "watts (W)"};
+static const char *const unit_texts[] = {
+    "a plain number", "bytes (GB, GiB)",  "bytes per second (GB/s)",
+    "a time (us)",    "FLOP/s (TFLOP/s)", "a frequency (GHz)",
+    "watts (W)"};
 
 // Which items have a property: l(ink), n(etwork), h(ost), d(evice).
 static const struct {
@@ -262,7 +272,8 @@ static void check_props(lower_t *L, const ptc_item_t *item, const ptc_prop_t *it
     }
     for (int32_t k = 0; k < i; k++)
       if (strcmp(items[k].name, prop->name) == 0)
-        LOWER_ERROR(L, prop->loc, "duplicate-setting", "property \"%s\" is given twice", prop->name);
+        LOWER_ERROR(L, prop->loc, "duplicate-setting", "property \"%s\" is given twice",
+                    prop->name);
     if (prop->value.name && !is_formal(item, prop->value.name))
       LOWER_ERROR(L, prop->value.loc, "unknown-name", "unknown number \"%s\"", prop->value.name);
     if (!prop->value.name && unit_kind(prop->value.unit) != props[row].unit)
@@ -279,7 +290,8 @@ static void check_cluster_items(lower_t *L, const ptc_item_t *cluster,
       case PTC_CLUSTER_NODE: {
         bool is_number = item->count[0] >= '0' && item->count[0] <= '9';
         if (!is_number && !is_formal(cluster, item->count))
-          LOWER_ERROR(L, item->loc, "unknown-name", "unknown number \"%s\" of devices", item->count);
+          LOWER_ERROR(L, item->loc, "unknown-name", "unknown number \"%s\" of devices",
+                      item->count);
         check_cluster_items(L, cluster, item->items, item->num_items);
         break;
       }
@@ -291,6 +303,8 @@ static void check_cluster_items(lower_t *L, const ptc_item_t *cluster,
 }
 
 void lower_cluster_item(lower_t *L, const ptc_item_t *item) {
-  if (item->kind == PTC_ITEM_DEVICE) check_props(L, item, item->props, item->num_props, 'd');
-  else check_cluster_items(L, item, item->cluster_items, item->num_cluster_items);
+  if (item->kind == PTC_ITEM_DEVICE)
+    check_props(L, item, item->props, item->num_props, 'd');
+  else
+    check_cluster_items(L, item, item->cluster_items, item->num_cluster_items);
 }

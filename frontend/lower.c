@@ -23,8 +23,8 @@ loss_t *lower_add_loss(lower_t *L, const char *name, const char *role, const ptc
     return NULL;
   }
   loss_t *loss = &L->losses[L->num_losses++];
-  *loss = (loss_t){.name = lower_intern(L, name), .role = lower_intern(L, role), .stmt = stmt,
-                   .loc = stmt->loc};
+  *loss = (loss_t){
+      .name = lower_intern(L, name), .role = lower_intern(L, role), .stmt = stmt, .loc = stmt->loc};
   return loss;
 }
 
@@ -50,7 +50,8 @@ static void lower_loss(lower_t *L, const ptc_stmt_t *stmt) {
     return;
   }
   if (loss && loss->stmt != stmt) {
-    LOWER_ERROR(L, stmt->loc, "duplicate-loss", "a second %s is called \"%s\"; name it", what, name);
+    LOWER_ERROR(L, stmt->loc, "duplicate-loss", "a second %s is called \"%s\"; name it", what,
+                name);
     ptc_note(L->diag, loss->loc, "the first one");
     return;
   }
@@ -106,7 +107,8 @@ static bool read_input_init(lower_t *L, const ptc_stmt_t *stmt, double *lo, doub
   ptc_number_t a, b;
   if (strcmp(init->name, "uniform") != 0 && strcmp(init->name, "normal") != 0) {
     LOWER_ERROR(L, init->loc, "unknown-init",
-                "an input is drawn from uniform(lo, hi) or normal(std), not from \"%s\"", init->name);
+                "an input is drawn from uniform(lo, hi) or normal(std), not from \"%s\"",
+                init->name);
     return false;
   }
   bool uniform = init->name[0] == 'u';
@@ -183,7 +185,8 @@ static void lower_input(lower_t *L, const ptc_stmt_t *stmt) {
     ok = false;
   }
   if (stmt->init.name && stmt->source) {
-    LOWER_ERROR(L, stmt->source_loc, "input-source", "an input is read from a source or drawn, not both");
+    LOWER_ERROR(L, stmt->source_loc, "input-source",
+                "an input is read from a source or drawn, not both");
     ok = false;
   }
   if (ok && stmt->init.name) ok = read_input_init(L, stmt, &a, &b);
@@ -197,8 +200,8 @@ static void lower_input(lower_t *L, const ptc_stmt_t *stmt) {
       dims_ok = scope_dim(L, decl->dims[d], decl->dim_locs[d], &like.dims[d]);
       for (int32_t k = 0; dims_ok && k < d; k++) {
         if (like.dims[k].name != like.dims[d].name) continue;
-        LOWER_ERROR(L, decl->dim_locs[d], "repeated-dim", "a tensor has a dim once, \"%s\" is twice",
-                    decl->dims[d]);
+        LOWER_ERROR(L, decl->dim_locs[d], "repeated-dim",
+                    "a tensor has a dim once, \"%s\" is twice", decl->dims[d]);
         dims_ok = false;
       }
     }
@@ -252,8 +255,10 @@ void lower_assign_symbol(lower_t *L, const char *name, ptc_loc_t loc, val_t val)
   *stored = val;
   if (val.kind == VAL_TENSOR) stored->bracketed = false;
   symbol->value = stored;
-  if (val.kind == VAL_ERROR) symbol->kinds |= SYM_ERROR;
-  else symbol->kinds &= ~(uint32_t)SYM_ERROR;
+  if (val.kind == VAL_ERROR)
+    symbol->kinds |= SYM_ERROR;
+  else
+    symbol->kinds &= ~(uint32_t)SYM_ERROR;
   if (val.kind == VAL_TENSOR && !val.ir->name) val.ir->name = symbol->name;
 }
 
@@ -332,13 +337,15 @@ static val_t fit_target(lower_t *L, const ptc_target_t *target, const val_t *dim
     int32_t at = val_find_dim(dims, val.dims[i].name);
     if (at >= 0 && dims->dims[at].key == val.dims[i].key) continue;
     if (at >= 0)
-      LOWER_ERROR(L, target->loc, "dim-mismatch", "dim \"%s\" of \"%s\" is %s, but the value's is %s",
-                  val.dims[i].name, target->name, dims->dims[at].key, val.dims[i].key);
+      LOWER_ERROR(L, target->loc, "dim-mismatch",
+                  "dim \"%s\" of \"%s\" is %s, but the value's is %s", val.dims[i].name,
+                  target->name, dims->dims[at].key, val.dims[i].key);
     else
-      LOWER_ERROR(L, target->loc, "extra-dim",
-                  "the value of \"%s\" has dim \"%s\", which the left side lacks; write the operand "
-                  "that carries it with brackets, or reduce it: sum[%s](...)",
-                  target->name, val.dims[i].name, val.dims[i].name);
+      LOWER_ERROR(
+          L, target->loc, "extra-dim",
+          "the value of \"%s\" has dim \"%s\", which the left side lacks; write the operand "
+          "that carries it with brackets, or reduce it: sum[%s](...)",
+          target->name, val.dims[i].name, val.dims[i].name);
     return val_error();
   }
   L->b.loc = target->loc;
@@ -416,10 +423,11 @@ void lower_stmts(lower_t *L, const ptc_stmts_t *stmts, val_t *returns, int32_t *
     const ptc_stmt_t *stmt = stmts->items[i];
     L->b.loc = stmt->loc;
     if (++L->num_stmts > MAX_STMTS) {
-      LOWER_ERROR(L, L->func->loc, "too-large",
-                  "the model grows beyond %d statements once its layers and unequal turns are written "
-                  "out",
-                  MAX_STMTS);
+      LOWER_ERROR(
+          L, L->func->loc, "too-large",
+          "the model grows beyond %d statements once its layers and unequal turns are written "
+          "out",
+          MAX_STMTS);
       return;
     }
     if (returns && *num_returns >= 0) {
@@ -428,8 +436,10 @@ void lower_stmts(lower_t *L, const ptc_stmts_t *stmts, val_t *returns, int32_t *
     }
     switch (stmt->kind) {
       case PTC_STMT_ASSIGN:
-        if (stmt->num_targets == 1) assign_one(L, stmt);
-        else assign_many(L, stmt);
+        if (stmt->num_targets == 1)
+          assign_one(L, stmt);
+        else
+          assign_many(L, stmt);
         break;
       case PTC_STMT_PARAM: lower_param_stmt(L, stmt); break;
       case PTC_STMT_INPUT: lower_input(L, stmt); break;
@@ -547,9 +557,9 @@ static void check_overrides(lower_t *L, const ptc_item_t *model) {
     }
     if (known) continue;
     const char *near = ptc_nearest_name(name, names, count);
-    LOWER_ERROR(L, model->loc, "override-name", "--set %s: model \"%s\" has no such parameter%s%s%s",
-                name, model->name, near ? "; did you mean \"" : "", near ? near : "",
-                near ? "\"?" : "");
+    LOWER_ERROR(L, model->loc, "override-name",
+                "--set %s: model \"%s\" has no such parameter%s%s%s", name, model->name,
+                near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
   }
 }
 
@@ -600,11 +610,12 @@ static void lower_function(lower_t *L, const ptc_item_t *model, const char *name
   }
   for (int32_t i = 0; i < L->num_outputs && !training; i++) {
     values[count] = L->outputs[i];
-    results[count++] = (ptc_result_t){.kind = PTC_RESULT_VALUE, .name = L->output_names[i],
-                                      .role = lower_intern(L, "output")};
+    results[count++] = (ptc_result_t){
+        .kind = PTC_RESULT_VALUE, .name = L->output_names[i], .role = lower_intern(L, "output")};
   }
   if (!has_loss && !L->diag->num_errors)
-    LOWER_ERROR(L, model->loc, "no-loss", "model \"%s\" has no loss; add `loss = ...`", model->name);
+    LOWER_ERROR(L, model->loc, "no-loss", "model \"%s\" has no loss; add `loss = ...`",
+                model->name);
   L->b.loc = model->loc;
   ptc_build_return(&L->b, L->func, values, results, count);
   L->scope = NULL;
@@ -618,8 +629,7 @@ static void add_scalar(lower_t *L, ptc_global_kind_t kind, const char *path, dou
 }
 
 static void lower_model(lower_t *L, const ptc_item_t *model) {
-  add_scalar(L, PTC_GLOBAL_SETTING, "seed",
-             (double)ptc_attrs_int(&L->module->config, "seed", 0));
+  add_scalar(L, PTC_GLOBAL_SETTING, "seed", (double)ptc_attrs_int(&L->module->config, "seed", 0));
   add_scalar(L, PTC_GLOBAL_COUNTER, "step", 0);
   check_overrides(L, model);
   lower_function(L, model, "train", true);
@@ -627,7 +637,8 @@ static void lower_model(lower_t *L, const ptc_item_t *model) {
   lower_function(L, model, "eval", false);
   for (int64_t i = 0; i < L->module->num_globals; i++) {
     ptc_global_t *global = L->module->globals[i];
-    if (global->kind == PTC_GLOBAL_PARAM && !ptc_attrs_find(&global->attrs, lower_intern(L, "decay")))
+    if (global->kind == PTC_GLOBAL_PARAM &&
+        !ptc_attrs_find(&global->attrs, lower_intern(L, "decay")))
       ptc_attrs_set_bool(L->module, &global->attrs, "decay", false);
   }
   lower_init_func(L);
@@ -664,7 +675,8 @@ ptc_status_t ptc_lower_ast(ptc_diag_t *diag, ptc_ast_t *ast, const ptc_lower_opt
     const ptc_item_t *item = &ast->items[i];
     if (item->kind == PTC_ITEM_TRAIN) lower_train_block(L, item);
     if (item->kind == PTC_ITEM_PARALLEL) lower_parallel_block(L, item);
-    if (item->kind == PTC_ITEM_CLUSTER || item->kind == PTC_ITEM_DEVICE) lower_cluster_item(L, item);
+    if (item->kind == PTC_ITEM_CLUSTER || item->kind == PTC_ITEM_DEVICE)
+      lower_cluster_item(L, item);
   }
   lower_train_defaults(L);
   if (model) {
@@ -673,8 +685,10 @@ ptc_status_t ptc_lower_ast(ptc_diag_t *diag, ptc_ast_t *ast, const ptc_lower_opt
     for (int64_t i = 0; i < ast->num_items && !diag->num_errors; i++)
       if (ast->items[i].kind == PTC_ITEM_PARALLEL) lower_check_directives(L, &ast->items[i]);
   }
-  if (diag->num_errors || !model) ptc_module_destroy(L->module);
-  else *out_module = L->module;
+  if (diag->num_errors || !model)
+    ptc_module_destroy(L->module);
+  else
+    *out_module = L->module;
   free(L);
   return diag->num_errors ? PTC_INVALID_INPUT : PTC_OK;
 }

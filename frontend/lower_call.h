@@ -26,12 +26,12 @@ struct call_s {
   int32_t num_dims;
   const ptc_expr_t *args[MAX_CALL_ARGS];  // positional
   int32_t num_args;
-  bool used[MAX_CALL_ARGS];   // named arguments that were asked for
-  const char *known[16];      // names of options, for suggestions
+  bool used[MAX_CALL_ARGS];  // named arguments that were asked for
+  const char *known[16];     // names of options, for suggestions
   int32_t num_known;
   const ptc_target_t *targets;  // of the assignment, for ops whose new dims stand there
   int32_t num_targets;
-  val_t *more;                // results; the first is the return value
+  val_t *more;  // results; the first is the return value
   int32_t num_results;
 };
 

@@ -43,8 +43,8 @@ val_t lower_norm(call_t *c) {
   param_init_t init = {.dist = "constant", .a = 1 - offset};
   val_t scale = lower_param(L, "scale", c->expr->loc, c->dims, c->num_dims, PTC_F32, &init);
   if (offset != 0)
-    scale = val_binary(L, PTC_OPR_ADD, scale, val_number(ptc_number_from_double(&L->numbers, offset)),
-                       c->expr->loc);
+    scale = val_binary(L, PTC_OPR_ADD, scale,
+                       val_number(ptc_number_from_double(&L->numbers, offset)), c->expr->loc);
   y = val_binary(L, PTC_OPR_MUL, y, scale, c->expr->loc);
   if (layer && with_bias) {
     param_init_t zero = {.dist = "constant"};
@@ -58,8 +58,8 @@ val_t lower_norm(call_t *c) {
 
 static bool check_probability(call_t *c, double p) {
   if (p >= 0 && p < 1) return true;
-  LOWER_ERROR(c->L, c->expr->loc, "option-value", "dropout probability is %g; it must lie in [0, 1)",
-              p);
+  LOWER_ERROR(c->L, c->expr->loc, "option-value",
+              "dropout probability is %g; it must lie in [0, 1)", p);
   return false;
 }
 
@@ -91,8 +91,7 @@ val_t lower_rope(call_t *c) {
   const ptc_expr_t *at_expr = call_option(c, "at");
   double whole = c->num_dims == 1 ? (double)c->dims[0].extent : 0;
   if (!style || !call_option_number(c, "base", 10000, &base) ||
-      !call_option_number(c, "dims", whole, &rotated) ||
-      !call_option_number(c, "scale", 1, &scale))
+      !call_option_number(c, "dims", whole, &rotated) || !call_option_number(c, "scale", 1, &scale))
     return val_error();
   val_t x;
   if (!call_finish_options(c) || !call_need_dims(c, 1, 1) || !call_tensor(c, 0, &x) ||
@@ -126,8 +125,9 @@ val_t lower_rope(call_t *c) {
   if (at.ir->type->dtype == PTC_BOOL) at = val_cast(L, at, PTC_I32);
   for (int32_t i = 0; i < at.num_dims; i++) {
     if (val_find_dim(&x, at.dims[i].name) >= 0) continue;
-    LOWER_ERROR(L, at_expr->loc, "missing-dim", "rope(): the positions have dim \"%s\", which %s lacks",
-                at.dims[i].name, val_describe(L, &x));
+    LOWER_ERROR(L, at_expr->loc, "missing-dim",
+                "rope(): the positions have dim \"%s\", which %s lacks", at.dims[i].name,
+                val_describe(L, &x));
     return val_error();
   }
   x = val_to_float(L, x);
@@ -204,8 +204,8 @@ val_t lower_cross_entropy(call_t *c) {
   ptc_op_t *op = build(c, PTC_OP_CROSS_ENTROPY, operands, 2, 2, attrs);
   if (!op) return val_error();
   val_t nll = val_tensor(op->results[0], rows.dims, rows.num_dims, true);
-  val_t weighted = val_binary(L, PTC_OPR_MUL, nll, val_fit(L, weight, rows.dims, rows.num_dims),
-                              c->expr->loc);
+  val_t weighted =
+      val_binary(L, PTC_OPR_MUL, nll, val_fit(L, weight, rows.dims, rows.num_dims), c->expr->loc);
   if (!reduce || weighted.kind != VAL_TENSOR) return weighted;
   const char *names[PTC_MAX_DIMS];
   for (int32_t i = 0; i < rows.num_dims; i++) names[i] = rows.dims[i].name;
@@ -306,9 +306,10 @@ val_t lower_dispatch(call_t *c) {
   for (int32_t i = 0; i < which.num_dims; i++)
     if (val_find_dim(&target, which.dims[i].name) < 0) routed[num_routed++] = which.dims[i].name;
   if (num_fresh != 2 || !num_routed) {
-    LOWER_ERROR(L, c->expr->loc, "dispatch-dims",
-                "dispatch() needs two new dims on the left, the expert and its slots, in place of the "
-                "routed ones: `xe[b, e, c, d], slot[b, s, j] = dispatch(x, which)`");
+    LOWER_ERROR(
+        L, c->expr->loc, "dispatch-dims",
+        "dispatch() needs two new dims on the left, the expert and its slots, in place of the "
+        "routed ones: `xe[b, e, c, d], slot[b, s, j] = dispatch(x, which)`");
     return val_error();
   }
   ptc_attrs_t slot_attrs = {0};
@@ -376,15 +377,17 @@ static bool find_query(call_t *c, attention_t *a, const char *why) {
   if (a->query.name) return true;
   int32_t found = 0;
   for (int32_t i = 0; i < a->q.num_dims; i++) {
-    if (val_find_dim(&a->key, a->q.dims[i].name) >= 0 || a->q.dims[i].key != a->attend.key) continue;
+    if (val_find_dim(&a->key, a->q.dims[i].name) >= 0 || a->q.dims[i].key != a->attend.key)
+      continue;
     a->query = a->q.dims[i];
     found++;
   }
   if (found == 1) return true;
-  LOWER_ERROR(c->L, c->expr->loc, "attention-dims",
-              "attention(): `%s` needs one dim of the queries %s that counts positions like \"%s\"; "
-              "write the rule as a mask",
-              why, val_describe(c->L, &a->q), a->attend.name);
+  LOWER_ERROR(
+      c->L, c->expr->loc, "attention-dims",
+      "attention(): `%s` needs one dim of the queries %s that counts positions like \"%s\"; "
+      "write the rule as a mask",
+      why, val_describe(c->L, &a->q), a->attend.name);
   a->query = (fdim_t){0};
   return false;
 }
@@ -429,8 +432,8 @@ static val_t attention_mask(call_t *c, attention_t *a, bool causal, double windo
   val_t mask = {.kind = VAL_NUMBER};
   if (causal) {
     if (!find_query(c, a, "causal")) return val_error();
-    mask = val_binary(L, PTC_OPR_LE, positions(c, &a->attend), positions(c, &a->query),
-                      c->expr->loc);
+    mask =
+        val_binary(L, PTC_OPR_LE, positions(c, &a->attend), positions(c, &a->query), c->expr->loc);
   }
   if (window > 0) {
     if (!find_query(c, a, "window")) return val_error();
@@ -453,8 +456,8 @@ static bool check_score_dims(call_t *c, const attention_t *a, const val_t *val, 
                              const ptc_expr_t *expr) {
   for (int32_t i = 0; i < val->num_dims; i++) {
     const char *name = val->dims[i].name;
-    bool in_score = (val_find_dim(&a->q, name) >= 0 || val_find_dim(&a->key, name) >= 0) &&
-                    name != a->dot.name;
+    bool in_score =
+        (val_find_dim(&a->q, name) >= 0 || val_find_dim(&a->key, name) >= 0) && name != a->dot.name;
     if (in_score) continue;
     LOWER_ERROR(c->L, expr ? expr->loc : c->expr->loc, "attention-dims",
                 "attention(): the %s has dim \"%s\", which the scores lack", what, name);

@@ -337,7 +337,8 @@ static val_t lower_any(lower_t *L, const ptc_expr_t *expr) {
     case PTC_EXPR_PAREN: return lower_expr(L, expr->lhs);
     case PTC_EXPR_LIST: return lower_list(L, expr);
     case PTC_EXPR_TUPLE:
-      LOWER_ERROR(L, expr->loc, "tuple-place", "a tuple stands only in a place of an index: x[(h, k)]");
+      LOWER_ERROR(L, expr->loc, "tuple-place",
+                  "a tuple stands only in a place of an index: x[(h, k)]");
       return val_error();
   }
   return val_error();
@@ -388,9 +389,9 @@ bool lower_is_static(lower_t *L, const ptc_expr_t *expr) {
     case PTC_EXPR_PAREN: return lower_is_static(L, expr->lhs);
     case PTC_EXPR_BINARY: return lower_is_static(L, expr->lhs) && lower_is_static(L, expr->rhs);
     case PTC_EXPR_CALL:
-      if (expr->lhs->kind != PTC_EXPR_NAME || !(ptc_number_is_function(expr->lhs->text) ||
-                                                strcmp(expr->lhs->text, "min") == 0 ||
-                                                strcmp(expr->lhs->text, "max") == 0))
+      if (expr->lhs->kind != PTC_EXPR_NAME ||
+          !(ptc_number_is_function(expr->lhs->text) || strcmp(expr->lhs->text, "min") == 0 ||
+            strcmp(expr->lhs->text, "max") == 0))
         return false;
       break;
     case PTC_EXPR_INDEX:

@@ -81,7 +81,7 @@ typedef struct claim_s {
   const void *site;    // the call's node
   const void *repeat;  // innermost repeat statement, or NULL
   const char *turns;
-  int32_t number;      // of random streams: which place of its name this is, from 1
+  int32_t number;  // of random streams: which place of its name this is, from 1
   bool named;
   ptc_loc_t loc;
 } claim_t;
@@ -89,14 +89,14 @@ typedef struct claim_s {
 // A model's or layer's body being lowered: owner of the path that its parameters get.
 struct instance_s {
   instance_t *parent;
-  const char *path;   // "" for the model; "block.*" for a layer
+  const char *path;  // "" for the model; "block.*" for a layer
   region_t *stars[PTC_MAX_COUNTS];
   int64_t star_first[PTC_MAX_COUNTS], star_step[PTC_MAX_COUNTS];
   int32_t num_stars;
   claim_t *claims;
-  const ptc_layer_t *layer;  // NULL for the model
+  const ptc_layer_t *layer;      // NULL for the model
   struct turn_s *turns_outside;  // the turns that enclosed the instance's call
-  const char *plain;  // the path without turns
+  const char *plain;             // the path without turns
   // Which call of a shared instance this is; it ends the names of random ops, so that their streams
   // differ: "" or "@2" for calls in text order, ":7" or ":*" for the turns around an alias's call.
   const char *echo;
@@ -109,8 +109,8 @@ struct instance_s {
 typedef struct turn_s {
   struct turn_s *parent;
   const ptc_stmt_t *repeat;
-  region_t *region;      // NULL: this turn stands alone and has the number |first|
-  int64_t first, step;   // in a region: number = first + step * region turn
+  region_t *region;     // NULL: this turn stands alone and has the number |first|
+  int64_t first, step;  // in a region: number = first + step * region turn
 } turn_t;
 
 struct region_s {

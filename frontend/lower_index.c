@@ -158,11 +158,11 @@ typedef enum place_kind_e { PLACE_DIM, PLACE_SPLIT, PLACE_AFFINE, PLACE_GATHER }
 typedef struct place_s {
   place_kind_t kind;
   const ptc_expr_t *expr;
-  const char *temp;   // the operand's dim while the place is worked on
-  fdim_t dims[4];     // DIM: one; SPLIT: several
+  const char *temp;  // the operand's dim while the place is worked on
+  fdim_t dims[4];    // DIM: one; SPLIT: several
   int32_t num_dims;
   affine_t affine;
-  val_t index;        // GATHER
+  val_t index;  // GATHER
 } place_t;
 
 static bool read_split(lower_t *L, const ptc_expr_t *expr, const fdim_t *own, place_t *place) {
@@ -204,9 +204,8 @@ static bool read_place(lower_t *L, const ptc_expr_t *expr, const fdim_t *own, pl
     place->kind = PLACE_DIM;
     place->num_dims = 1;
     if (place->dims[0].key == own->key) return true;
-    LOWER_ERROR(L, expr->loc, "dim-mismatch",
-                "this place holds dim \"%s\" = %s, not \"%s\" = %s", own->name, own->key,
-                place->dims[0].name, place->dims[0].key);
+    LOWER_ERROR(L, expr->loc, "dim-mismatch", "this place holds dim \"%s\" = %s, not \"%s\" = %s",
+                own->name, own->key, place->dims[0].name, place->dims[0].key);
     return false;
   }
   if (read_affine(L, expr, &place->affine)) {
@@ -456,10 +455,11 @@ static void refuse(lower_t *L, const ptc_expr_t *expr, const char *dim) {
                 "function; write sum[%s](...) or a statement of its own",
                 dim, name->text, dim);
   else if (inner->kind == PTC_EXPR_BINARY)
-    LOWER_ERROR(L, inner->loc, "contraction",
-                "dim \"%s\" is missing on the left and stands under \"%s\"; write sum[%s](...) or a "
-                "statement of its own",
-                dim, ptc_operator_text(inner->op), dim);
+    LOWER_ERROR(
+        L, inner->loc, "contraction",
+        "dim \"%s\" is missing on the left and stands under \"%s\"; write sum[%s](...) or a "
+        "statement of its own",
+        dim, ptc_operator_text(inner->op), dim);
   else
     LOWER_ERROR(L, inner->loc, "contraction",
                 "dim \"%s\" is missing on the left and stands in one factor only; write "
@@ -570,8 +570,10 @@ static val_t contract_product(lower_t *L, const ptc_expr_t *expr, const dim_set_
     bool nested = false;
     for (int32_t i = 0; i < product.count; i++) {
       if (!holds(L, product.factors[i], dim)) continue;
-      if (product.sign[i] > 0) above++, only = i;
-      else below++;
+      if (product.sign[i] > 0)
+        above++, only = i;
+      else
+        below++;
       nested |= has_nested_product(L, product.factors[i], dim);
     }
     if (above >= 2 && nested) {

@@ -15,7 +15,8 @@ static ptc_value_t *initial_instance(lower_t *L, const param_init_t *init, const
   ptc_value_t *operands[2 + PTC_MAX_COUNTS] = {lower_state(L, "seed")};
   operands[1] = ptc_build_constant(&L->b, PTC_I64, init_step);
   for (int32_t i = 0; i < num_turns; i++) operands[2 + i] = turns[i];
-  ptc_op_t *op = ptc_op_new(L->module, PTC_OP_RANDOM, init->global->loc, operands, 2 + num_turns, 1);
+  ptc_op_t *op =
+      ptc_op_new(L->module, PTC_OP_RANDOM, init->global->loc, operands, 2 + num_turns, 1);
   ptc_attrs_set_string(L->module, &op->attrs, "dist", init->dist);
   ptc_attrs_set_float(L->module, &op->attrs, "a", init->a);
   ptc_attrs_set_float(L->module, &op->attrs, "b", init->b);
@@ -35,8 +36,8 @@ static ptc_value_t *initial_value(lower_t *L, const param_init_t *init, const pt
   L->b.loc = outside.loc;
   turns[depth] = lower_turn_value(&L->b, op->body->args[0], init->global->turn_first[depth],
                                   init->global->turn_step[depth]);
-  ptc_value_t *value = initial_value(L, init, ptc_type_instance(&L->module->arena, type), turns,
-                                     depth + 1);
+  ptc_value_t *value =
+      initial_value(L, init, ptc_type_instance(&L->module->arena, type), turns, depth + 1);
   ptc_build_repeat_end(L->module, op, &value, 1);
   L->b = outside;
   return op->results[0];

@@ -10,7 +10,8 @@
 // The turns between |instance|'s call and here, outermost first; their number.
 static int32_t turns_inside(lower_t *L, const instance_t *instance, turn_t **out, int32_t max) {
   int32_t count = 0;
-  for (turn_t *turn = L->turn; turn && turn != instance->turns_outside; turn = turn->parent) count++;
+  for (turn_t *turn = L->turn; turn && turn != instance->turns_outside; turn = turn->parent)
+    count++;
   if (count > max) return -1;
   int32_t i = count;
   for (turn_t *turn = L->turn; turn && turn != instance->turns_outside; turn = turn->parent)
@@ -81,17 +82,23 @@ instance_t *instance_enter(lower_t *L, const char *name, bool named, const ptc_e
     if (claim->name != own) continue;
     if (!named && !claim->named && claim->site != call &&
         (claim->repeat != repeat || claim->turns == turns)) {
-      LOWER_ERROR(L, call->loc, "duplicate-instance",
-                  "a second unnamed \"%s\" here would share its parameters with the first; name both: "
-                  "%s@one, %s@two (the same name shares)",
-                  name, name, name);
+      LOWER_ERROR(
+          L, call->loc, "duplicate-instance",
+          "a second unnamed \"%s\" here would share its parameters with the first; name both: "
+          "%s@one, %s@two (the same name shares)",
+          name, name, name);
       ptc_note(L->diag, claim->loc, "the first one");
     }
     earlier += claim->turns == turns;
   }
   claim_t *claim = PTC_ARENA_NEW(&L->module->arena, claim_t);
-  *claim = (claim_t){.next = L->instance->claims, .name = own, .site = call, .repeat = repeat,
-                     .turns = turns, .named = named, .loc = call->loc};
+  *claim = (claim_t){.next = L->instance->claims,
+                     .name = own,
+                     .site = call,
+                     .repeat = repeat,
+                     .turns = turns,
+                     .named = named,
+                     .loc = call->loc};
   L->instance->claims = claim;
   if (earlier)
     part->echo = ptc_arena_printf(&L->module->arena, "%s@%d", L->instance->echo, (int)earlier + 1);
@@ -112,8 +119,13 @@ static int32_t place_number(lower_t *L, instance_t *owner, const char *name, con
     count++;
   }
   claim_t *claim = PTC_ARENA_NEW(&L->module->arena, claim_t);
-  *claim = (claim_t){.next = owner->claims, .name = name, .site = site, .turns = place,
-                     .number = count + 1, .named = true, .loc = site->loc};
+  *claim = (claim_t){.next = owner->claims,
+                     .name = name,
+                     .site = site,
+                     .turns = place,
+                     .number = count + 1,
+                     .named = true,
+                     .loc = site->loc};
   owner->claims = claim;
   return claim->number;
 }
@@ -150,7 +162,8 @@ int32_t lower_random_operands(lower_t *L, const instance_t *instance, ptc_value_
 static bool same_turns(const ptc_global_t *global, const instance_t *part) {
   if (global->type->num_counts != part->num_stars) return false;
   for (int32_t i = 0; i < part->num_stars; i++)
-    if (global->turn_first[i] != part->star_first[i] || global->turn_step[i] != part->star_step[i] ||
+    if (global->turn_first[i] != part->star_first[i] ||
+        global->turn_step[i] != part->star_step[i] ||
         global->type->counts[i] != part->stars[i]->count)
       return false;
   return true;
@@ -188,12 +201,11 @@ static bool overlaps(const ptc_global_t *global, const instance_t *part) {
   while (*a && *b) {
     size_t len_a = strcspn(a, "."), len_b = strcspn(b, ".");
     bool is_star_a = len_a == 1 && *a == '*', is_star_b = len_b == 1 && *b == '*';
-    if (!segments_meet(a, len_a, is_star_a ? global->turn_first[star_a] : 0,
-                       is_star_a ? global->turn_step[star_a] : 1,
-                       is_star_a ? global->type->counts[star_a] : 1, b, len_b,
-                       is_star_b ? part->star_first[star_b] : 0,
-                       is_star_b ? part->star_step[star_b] : 1,
-                       is_star_b ? part->stars[star_b]->count : 1))
+    if (!segments_meet(
+            a, len_a, is_star_a ? global->turn_first[star_a] : 0,
+            is_star_a ? global->turn_step[star_a] : 1, is_star_a ? global->type->counts[star_a] : 1,
+            b, len_b, is_star_b ? part->star_first[star_b] : 0,
+            is_star_b ? part->star_step[star_b] : 1, is_star_b ? part->stars[star_b]->count : 1))
       return false;
     star_a += is_star_a;
     star_b += is_star_b;
@@ -209,14 +221,16 @@ static ptc_global_t *find_param(lower_t *L, const instance_t *part, const ptc_ty
   for (int64_t i = 0; i < L->module->num_globals; i++) {
     ptc_global_t *global = L->module->globals[i];
     bool same = global->path == part->path && same_turns(global, part);
-    if (same && global->kind == PTC_GLOBAL_PARAM && ptc_type_equal(global->type, type)) return global;
+    if (same && global->kind == PTC_GLOBAL_PARAM && ptc_type_equal(global->type, type))
+      return global;
     if (!same && !overlaps(global, part)) continue;
     if (global->kind != PTC_GLOBAL_PARAM)
       LOWER_ERROR(L, loc, "duplicate-name", "the parameter \"%s\" has the name of the %s \"%s\"",
                   part->path, ptc_global_kind_name(global->kind), global->path);
     else if (same)
       LOWER_ERROR(L, loc, "shared-param",
-                  "parameter \"%s\" is shared, but has other dims or another dtype here", part->path);
+                  "parameter \"%s\" is shared, but has other dims or another dtype here",
+                  part->path);
     else
       LOWER_ERROR(L, loc, "shared-turns",
                   "parameter \"%s\" is shared between repeats whose equal turns differ; let the "
@@ -273,8 +287,7 @@ void lower_note_weight(lower_t *L, const val_t *val) {
 void lower_note_index(lower_t *L, const val_t *val, const fdim_t *dim) {
   if (!val->global || val->global->kind != PTC_GLOBAL_INPUT) return;
   int64_t range = ptc_attrs_int(&val->global->attrs, "range", INT64_MAX);
-  if (dim->extent < range)
-    ptc_attrs_set_int(L->module, &val->global->attrs, "range", dim->extent);
+  if (dim->extent < range) ptc_attrs_set_int(L->module, &val->global->attrs, "range", dim->extent);
 }
 
 static const struct {
@@ -297,10 +310,11 @@ static bool read_init(lower_t *L, const ptc_call_t *call, param_init_t *out) {
     const char *names[NUM_INITS];
     for (int i = 0; i < NUM_INITS; i++) names[i] = inits[i].name;
     const char *near = ptc_nearest_name(call->name, names, NUM_INITS);
-    LOWER_ERROR(L, call->loc, "unknown-init",
-                "unknown distribution \"%s\"%s%s%s; there are normal, truncated_normal, uniform, ones, "
-                "zeros, constant",
-                call->name, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    LOWER_ERROR(
+        L, call->loc, "unknown-init",
+        "unknown distribution \"%s\"%s%s%s; there are normal, truncated_normal, uniform, ones, "
+        "zeros, constant",
+        call->name, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
     return false;
   }
   if (call->num_args < inits[row].min_args || call->num_args > inits[row].max_args) {
@@ -357,8 +371,9 @@ static bool read_param_options(lower_t *L, const ptc_call_t *call, param_options
     if (!name || row == 3) {
       const char *near = name ? ptc_nearest_name(name, known, 3) : NULL;
       LOWER_ERROR(L, call->args[i]->loc, "unknown-option",
-                  "param has no option \"%s\"%s%s%s; there are decay, lr, frozen", name ? name : "?",
-                  near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+                  "param has no option \"%s\"%s%s%s; there are decay, lr, frozen",
+                  name ? name : "?", near ? "; did you mean \"" : "", near ? near : "",
+                  near ? "\"?" : "");
       return false;
     }
     ptc_number_t number;
@@ -391,9 +406,10 @@ void lower_param_stmt(lower_t *L, const ptc_stmt_t *stmt) {
     for (int32_t d = 0; dims_ok && d < decl->num_dims; d++) {
       for (int32_t k = 0; k < d; k++) {
         if (strcmp(decl->dims[k], decl->dims[d]) != 0) continue;
-        LOWER_ERROR(L, decl->dim_locs[d], "repeated-dim",
-                    "a tensor has a dim once; give the second \"%s\" a name of its own: `dim e = %s`",
-                    decl->dims[d], decl->dims[d]);
+        LOWER_ERROR(
+            L, decl->dim_locs[d], "repeated-dim",
+            "a tensor has a dim once; give the second \"%s\" a name of its own: `dim e = %s`",
+            decl->dims[d], decl->dims[d]);
         dims_ok = false;
       }
       if (!scope_dim(L, decl->dims[d], decl->dim_locs[d], &dims[d])) {
@@ -436,7 +452,8 @@ static scope_t *scope_of(lower_t *L, const symbol_t *symbol) {
 }
 
 // Argument |i| of the layer's formals, positional or by name; NULL if it is not given.
-static const ptc_expr_t *find_argument(const ptc_expr_t *call, const ptc_layer_t *layer, int32_t i) {
+static const ptc_expr_t *find_argument(const ptc_expr_t *call, const ptc_layer_t *layer,
+                                       int32_t i) {
   int32_t position = 0;
   for (int32_t k = 0; k < call->num_items; k++) {
     if (!call->arg_names[k]) {
@@ -466,13 +483,14 @@ static bool check_arguments(lower_t *L, const ptc_expr_t *call, const ptc_layer_
     if (at >= 0 && at >= positional) continue;
     ok = false;
     if (at >= 0) {
-      LOWER_ERROR(L, call->items[k]->loc, "duplicate-option", "argument \"%s\" is given twice", name);
+      LOWER_ERROR(L, call->items[k]->loc, "duplicate-option", "argument \"%s\" is given twice",
+                  name);
       continue;
     }
     const char *near = ptc_nearest_name(name, names, count);
-    LOWER_ERROR(L, call->items[k]->loc, "unknown-option", "layer \"%s\" has no argument \"%s\"%s%s%s",
-                layer->name, name, near ? "; did you mean \"" : "", near ? near : "",
-                near ? "\"?" : "");
+    LOWER_ERROR(L, call->items[k]->loc, "unknown-option",
+                "layer \"%s\" has no argument \"%s\"%s%s%s", layer->name, name,
+                near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
   }
   if (positional > layer->formals.count) {
     LOWER_ERROR(L, call->loc, "argument-count", "layer \"%s\" takes %d arguments, not %d",
@@ -505,8 +523,8 @@ static bool bind_tensor(lower_t *L, const ptc_formal_t *formal, val_t *val, cons
     const char *name = lower_intern(L, formal->dims[i]);
     for (int32_t k = 0; k < i; k++) {
       if (strcmp(formal->dims[k], formal->dims[i]) != 0) continue;
-      LOWER_ERROR(L, formal->dim_locs[i], "repeated-dim", "a tensor has a dim once, \"%s\" is twice",
-                  name);
+      LOWER_ERROR(L, formal->dim_locs[i], "repeated-dim",
+                  "a tensor has a dim once, \"%s\" is twice", name);
       return false;
     }
     symbol_t *symbol = scope_find_here(L->scope, name);
@@ -552,9 +570,10 @@ static bool map_back(lower_t *L, val_t *val, const binding_t *bindings, int32_t 
     }
     for (int32_t k = 0; k < i; k++) {
       if (dims[k].name != dims[i].name) continue;
-      LOWER_ERROR(L, call->loc, "layer-dims",
-                  "two dims of the result would both be called \"%s\" here; rename one in the layer",
-                  dims[i].name);
+      LOWER_ERROR(
+          L, call->loc, "layer-dims",
+          "two dims of the result would both be called \"%s\" here; rename one in the layer",
+          dims[i].name);
       return false;
     }
     if (dims[i].name == val->dims[i].name) continue;
@@ -607,8 +626,8 @@ static void set_alias_echo(lower_t *L, instance_t *instance, instance_t *owner,
   // The place: the call in the text, and which call of the layer around it.
   const char *copy = strrchr(caller->echo, '@');
   const char *name = lower_intern(L, ptc_arena_printf(&L->module->arena, "=%s", call->lhs->text));
-  const char *place = lower_intern(
-      L, ptc_arena_printf(&L->module->arena, "%s%s", caller->plain, copy ? copy : ""));
+  const char *place =
+      lower_intern(L, ptc_arena_printf(&L->module->arena, "%s%s", caller->plain, copy ? copy : ""));
   int32_t number = place_number(L, owner, name, call, place);
   if (number > 1) ptc_str_printf(&echo, "@%d", (int)number);
   instance->echo = ptc_arena_strdup(&L->module->arena, echo.data);
@@ -636,7 +655,9 @@ static bool bind_arguments(lower_t *L, const ptc_layer_t *layer, const ptc_expr_
     const ptc_expr_t *arg = find_argument(call, layer, i);
     scope_t *own = L->scope;
     if (arg || !formal->value) L->scope = caller;
-    val_t val = arg ? lower_expr(L, arg) : formal->value ? lower_expr(L, formal->value) : val_error();
+    val_t val = arg             ? lower_expr(L, arg)
+                : formal->value ? lower_expr(L, formal->value)
+                                : val_error();
     L->scope = own;
     if (!arg && !formal->value)
       LOWER_ERROR(L, call->loc, "missing-argument", "layer \"%s\" needs the argument \"%s\"",
@@ -646,10 +667,11 @@ static bool bind_arguments(lower_t *L, const ptc_layer_t *layer, const ptc_expr_
                    bind_tensor(L, formal, &val, arg ? arg : call, bindings, num_bindings);
       if (!bound) val = val_error();
     } else if (val.kind == VAL_TENSOR || val.kind == VAL_WORD) {
-      LOWER_ERROR(L, arg ? arg->loc : call->loc, "not-static",
-                  "argument \"%s\" of layer \"%s\" is a number known when compiling; a tensor argument "
-                  "has brackets: %s[b, s, d]",
-                  formal->name, layer->name, formal->name);
+      LOWER_ERROR(
+          L, arg ? arg->loc : call->loc, "not-static",
+          "argument \"%s\" of layer \"%s\" is a number known when compiling; a tensor argument "
+          "has brackets: %s[b, s, d]",
+          formal->name, layer->name, formal->name);
       val = val_error();
     }
     uint32_t kind = val.kind == VAL_ERROR    ? SYM_ERROR

@@ -495,8 +495,8 @@ static int32_t choose_parts(const val_t *vals, int32_t count, int32_t at, int64_
       shared &= val_find_dim(&vals[k], vals[at].dims[d].name) >= 0;
     if ((shared && vals[at].dims[d].name != target) || vals[at].dims[d].extent > rest) continue;
     current[at] = d;
-    solutions += choose_parts(vals, count, at + 1, rest - vals[at].dims[d].extent, target, current,
-                              choice);
+    solutions +=
+        choose_parts(vals, count, at + 1, rest - vals[at].dims[d].extent, target, current, choice);
   }
   return solutions;
 }
@@ -508,11 +508,12 @@ static val_t lower_concat(call_t *c) {
   ptc_dtype_t dtype = PTC_BOOL;
   for (int32_t i = 0; i < c->num_args; i++) {
     if (!call_tensor(c, i, &vals[i])) return val_error();
-    dtype = i == 0 ? vals[i].ir->type->dtype
-            : dtype == vals[i].ir->type->dtype
-                ? dtype
-                : (ptc_dtype_is_float(dtype) || ptc_dtype_is_float(vals[i].ir->type->dtype) ? PTC_F32
-                                                                                      : PTC_I32);
+    dtype =
+        i == 0 ? vals[i].ir->type->dtype
+        : dtype == vals[i].ir->type->dtype
+            ? dtype
+            : (ptc_dtype_is_float(dtype) || ptc_dtype_is_float(vals[i].ir->type->dtype) ? PTC_F32
+                                                                                        : PTC_I32);
   }
   int32_t current[8], choice[8];
   int32_t solutions =

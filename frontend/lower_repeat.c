@@ -14,7 +14,8 @@ ptc_value_t *region_each(lower_t *L, region_t *region, ptc_value_t *value) {
     if (op->operands[op->num_carry + i] == value) return op->body->args[1 + op->num_carry + i];
   ptc_op_add_operand(L->module, op, op->num_operands, value);
   op->num_each++;
-  return ptc_block_add_arg(op->body, ptc_type_instance(&L->module->arena, value->type), value->name);
+  return ptc_block_add_arg(op->body, ptc_type_instance(&L->module->arena, value->type),
+                           value->name);
 }
 
 ptc_value_t *lower_turn_value(ptc_builder_t *b, ptc_value_t *index, int64_t first, int64_t step) {
@@ -138,7 +139,8 @@ static void collect_assigned(const ptc_stmts_t *stmts, const char **names, int32
     const ptc_stmt_t *stmt = stmts->items[i];
     for (int32_t k = 0; k < stmt->num_targets; k++) {
       bool known = false;
-      for (int32_t n = 0; n < *count && n < MAX_CARRY; n++) known |= strcmp(names[n], stmt->targets[k].name) == 0;
+      for (int32_t n = 0; n < *count && n < MAX_CARRY; n++)
+        known |= strcmp(names[n], stmt->targets[k].name) == 0;
       if (known) continue;
       if (*count < MAX_CARRY) names[*count] = stmt->targets[k].name;
       (*count)++;  // beyond the limit: only counted
@@ -155,8 +157,8 @@ static void collect_losses_expr(lower_t *L, const ptc_expr_t *expr, int32_t dept
   if (!expr || depth > MAX_LAYER_DEPTH) return;
   if (expr->kind == PTC_EXPR_CALL && expr->lhs->kind == PTC_EXPR_NAME) {
     symbol_t *symbol = scope_find(L, expr->lhs->text);
-    for (int hops = 0; symbol && (symbol->kinds & SYM_LAYER) && symbol->layer->alias_of && hops < 16;
-         hops++)
+    for (int hops = 0;
+         symbol && (symbol->kinds & SYM_LAYER) && symbol->layer->alias_of && hops < 16; hops++)
       symbol = scope_find(L, symbol->layer->alias_of);
     if (symbol && (symbol->kinds & SYM_LAYER) && !symbol->layer->alias_of)
       collect_losses_stmts(L, &symbol->layer->body, depth + 1);
@@ -263,7 +265,8 @@ static void lower_region(lower_t *L, const ptc_stmt_t *stmt, int64_t first, int6
   int32_t num_losses = L->num_losses;
   for (int32_t i = 0; i < num_losses; i++) carry[num_carry + i] = L->losses[i].ir;
   ptc_builder_t outside = L->b;
-  ptc_op_t *op = ptc_build_repeat_begin(&L->b, rounds, false, carry, num_carry + num_losses, NULL, 0);
+  ptc_op_t *op =
+      ptc_build_repeat_begin(&L->b, rounds, false, carry, num_carry + num_losses, NULL, 0);
   region_t region = {.parent = L->region, .op = op, .count = rounds};
   L->b = ptc_builder_at_end(L->module, op->body);
   L->b.loc = stmt->loc;
@@ -310,8 +313,10 @@ void lower_repeat(lower_t *L, const ptc_stmt_t *stmt) {
   int64_t errors = L->diag->num_errors;
   for (int64_t first = 0; first < count;) {
     int64_t rounds, period = best_period(classes, first, count, &rounds);
-    if (rounds > 1) lower_region(L, stmt, first, period, rounds);
-    else lower_turn(L, stmt, NULL, first, 1);
+    if (rounds > 1)
+      lower_region(L, stmt, first, period, rounds);
+    else
+      lower_turn(L, stmt, NULL, first, 1);
     first += rounds > 1 ? rounds * period : 1;
     // Later turns would repeat the errors.
     if (L->diag->num_errors > errors) return;

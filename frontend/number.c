@@ -23,7 +23,6 @@ struct ptc_term_s {
   const factor_t *factors;  // sorted by atom text
 };
 
-
 // num / den in lowest terms; false if it does not fit.
 static bool reduce(wide_t num, wide_t den, int64_t *out_num, int64_t *out_den) {
   if (den == 0) return false;
@@ -48,8 +47,7 @@ static bool reduce(wide_t num, wide_t den, int64_t *out_num, int64_t *out_den) {
 }
 
 static ptc_number_t from_ratio(int64_t num, int64_t den) {
-  return (ptc_number_t){
-      .value = (double)num / (double)den, .exact = true, .num = num, .den = den};
+  return (ptc_number_t){.value = (double)num / (double)den, .exact = true, .num = num, .den = den};
 }
 
 static void set_atom(ptc_number_ctx_t *ctx, ptc_number_t *a, const char *atom) {
@@ -171,8 +169,8 @@ static bool set_terms(ptc_number_ctx_t *ctx, ptc_number_t *out, ptc_term_t *term
   int32_t n = 0;
   for (int32_t i = 0; i < count; i++) {
     if (n && compare_factors(&terms[n - 1], &terms[i]) == 0) {
-      wide_t num = (wide_t)terms[n - 1].num * terms[i].den +
-                     (wide_t)terms[i].num * terms[n - 1].den;
+      wide_t num =
+          (wide_t)terms[n - 1].num * terms[i].den + (wide_t)terms[i].num * terms[n - 1].den;
       if (!reduce(num, (wide_t)terms[n - 1].den * terms[i].den, &terms[n - 1].num,
                   &terms[n - 1].den))
         return false;
@@ -253,7 +251,8 @@ static void set_opaque(ptc_number_ctx_t *ctx, ptc_number_t *out, const char *hea
   // A very long expression is identified by a hash (FNV-1a) rather than by endless text.
   if (text.len > 4096) {
     uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < text.len; i++) hash = (hash ^ (unsigned char)text.data[i]) * 0x100000001b3u;
+    for (size_t i = 0; i < text.len; i++)
+      hash = (hash ^ (unsigned char)text.data[i]) * 0x100000001b3u;
     text.len = 0;
     ptc_str_printf(&text, "%s(#%016" PRIx64 ")", head, hash);
   }
@@ -327,8 +326,8 @@ ptc_number_t ptc_number_binary(ptc_number_ctx_t *ctx, ptc_operator_t op, ptc_num
   }
   bool squared = op == PTC_OPR_POW && b.exact && b.den == 1 && b.num == 2;
   if (combine_terms(ctx, squared ? PTC_OPR_MUL : op, a, squared ? a : b, &out)) return out;
-  if (!a.num_terms || !b.num_terms || (a.num_terms == 1 && !a.terms->num_factors &&
-                                       b.num_terms == 1 && !b.terms->num_factors)) {
+  if (!a.num_terms || !b.num_terms ||
+      (a.num_terms == 1 && !a.terms->num_factors && b.num_terms == 1 && !b.terms->num_factors)) {
     set_constant(ctx, &out);
     return out;
   }
@@ -387,8 +386,10 @@ bool ptc_number_call(ptc_number_ctx_t *ctx, const char *name, ptc_number_t a, pt
                                            : sin;
     r = ptc_number_from_double(ctx, f(a.value));
   }
-  if (a.num_terms == 0 || (a.num_terms == 1 && !a.terms->num_factors)) set_constant(ctx, &r);
-  else set_opaque(ctx, &r, name, &a, 1);
+  if (a.num_terms == 0 || (a.num_terms == 1 && !a.terms->num_factors))
+    set_constant(ctx, &r);
+  else
+    set_opaque(ctx, &r, name, &a, 1);
   *out = r;
   return true;
 }

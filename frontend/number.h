@@ -15,7 +15,7 @@ typedef struct ptc_term_s ptc_term_t;
 
 typedef struct ptc_number_s {
   double value;
-  bool exact;        // value == num / den exactly, den > 0, lowest terms
+  bool exact;  // value == num / den exactly, den > 0, lowest terms
   int64_t num, den;
   const ptc_term_t *terms;  // canonical expression, NULL for 0
   int32_t num_terms;

@@ -32,8 +32,8 @@ static void remember_file(ptc_ast_t *ast, const char *identity) {
   ast->files[ast->num_files++] = identity;
 }
 
-static ptc_status_t parse(ptc_diag_t *diag, ptc_ast_t *ast, ptm_include_t *parent,
-                          const char *file, const char *identity, const char *text, size_t len) {
+static ptc_status_t parse(ptc_diag_t *diag, ptc_ast_t *ast, ptm_include_t *parent, const char *file,
+                          const char *identity, const char *text, size_t len) {
   int64_t errors_before = diag->num_errors;
   ptm_include_t include = {identity, parent, parent ? parent->depth + 1 : 1};
   ptm_parse_t p = {.diag = diag, .ast = ast, .include = &include, .line = 1, .column = 1};
@@ -100,18 +100,22 @@ void ptm_add_include(ptm_parse_t *p, ptc_loc_t loc, const char *file) {
   }
   if (is_listed(p->ast, identity)) return;  // a file counts once, however often it is included
   if (p->include->depth >= PTM_MAX_INCLUDES) {
-    ptc_error(p->diag, loc, PTC_INVALID_INPUT, "too-deep",
-              "includes nest deeper than %d files", PTM_MAX_INCLUDES);
+    ptc_error(p->diag, loc, PTC_INVALID_INPUT, "too-deep", "includes nest deeper than %d files",
+              PTM_MAX_INCLUDES);
     return;
   }
   struct stat info;
   char *text = NULL;
   size_t len = 0;
   const char *reason = NULL;
-  if (!file[0]) reason = "the name is empty";
-  else if (stat(path, &info) != 0) reason = strerror(errno);
-  else if (!S_ISREG(info.st_mode)) reason = "not a regular file";
-  else if (ptc_read_file(path, &text, &len) != PTC_OK) reason = strerror(errno);
+  if (!file[0])
+    reason = "the name is empty";
+  else if (stat(path, &info) != 0)
+    reason = strerror(errno);
+  else if (!S_ISREG(info.st_mode))
+    reason = "not a regular file";
+  else if (ptc_read_file(path, &text, &len) != PTC_OK)
+    reason = strerror(errno);
   if (reason) {
     ptc_error(p->diag, loc, PTC_INVALID_INPUT, "include-missing", "cannot include \"%s\": %s", file,
               reason);

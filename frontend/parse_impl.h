@@ -72,14 +72,14 @@ typedef struct ptm_bracket_s {
   ptc_loc_t loc;
   int32_t indent;  // column of the first token on its line
   ptm_block_kind_t block;
-  int32_t base;    // number of brackets up to and including the innermost '{' here
-  int head;        // of a '{': first token of the statement that it belongs to
+  int32_t base;       // number of brackets up to and including the innermost '{' here
+  int head;           // of a '{': first token of the statement that it belongs to
   bool is_options;    // the parenthesis right after `param`
   bool is_synthetic;  // supplied for a head without '{'
 } ptm_bracket_t;
 
 typedef struct ptm_include_s {  // the files being read, innermost first
-  const char *identity;  // absolute path where the file exists
+  const char *identity;         // absolute path where the file exists
   struct ptm_include_s *parent;
   int32_t depth;
 } ptm_include_t;
@@ -98,40 +98,40 @@ struct ptm_parse_s {
   // token filter
   ptm_bracket_t *brackets;
   int32_t num_brackets, brackets_capacity;
-  ptm_block_kind_t pending;   // kind of the next '{', by the keyword before it
-  ptm_token_t token;          // delivered last
-  ptm_token_t previous;       // delivered before that one; kind 0 at the start
+  ptm_block_kind_t pending;  // kind of the next '{', by the keyword before it
+  ptm_token_t token;         // delivered last
+  ptm_token_t previous;      // delivered before that one; kind 0 at the start
   ptm_token_t before_previous;
-  ptm_token_t before_line;    // delivered last before the current line
-  ptm_token_t statement;      // first token of the statement or item
-  int32_t statement_indent;   // of the line that it stands on
+  ptm_token_t before_line;     // delivered last before the current line
+  ptm_token_t statement;       // first token of the statement or item
+  int32_t statement_indent;    // of the line that it stands on
   ptm_token_t last_statement;  // the one before, in case |token| turns out not to begin one
   int32_t last_statement_indent;
-  int32_t indent;             // of the current line: column of its first token
-  int32_t last_line;          // line of the token scanned last
-  bool closed_options;        // |token| is the ')' of param(...)
+  int32_t indent;                                // of the current line: column of its first token
+  int32_t last_line;                             // line of the token scanned last
+  bool closed_options;                           // |token| is the ')' of param(...)
   ptm_token_t line_tokens[PTM_MAX_LINE_TOKENS];  // of the current line, as scanned
-  int32_t num_line_tokens;    // more than the array holds: the line cannot be replayed
-  int32_t line_brackets;      // num_brackets before the current line
-  int32_t token_brackets;     // num_brackets before |token|
+  int32_t num_line_tokens;  // more than the array holds: the line cannot be replayed
+  int32_t line_brackets;    // num_brackets before the current line
+  int32_t token_brackets;   // num_brackets before |token|
   ptm_token_t replay[2 * PTM_MAX_LINE_TOKENS + 2];  // to be delivered before scanning on
   int32_t num_replay, next_replay;
-  ptm_token_t end_of_text;    // kind 0 until it was scanned
+  ptm_token_t end_of_text;  // kind 0 until it was scanned
   bool at_end;
-  ptc_loc_t last_close;       // the '}' that last closed an item
+  ptc_loc_t last_close;         // the '}' that last closed an item
   ptm_bracket_t dropped_paren;  // what |token|, a brace, left open; kind 0 if nothing
-  ptm_bracket_t suspect;      // a '{' whose '}' stands further left than its line
+  ptm_bracket_t suspect;        // a '{' whose '}' stands further left than its line
   bool has_suspect;
   bool reported_unclosed, reported_stray, reported_depth;
 
   // recovery
   bool is_syncing;
-  bool sync_takes_brace;      // a '{' ends the recovery: the grammar takes it as a block
-  int32_t sync_base;          // num_brackets up to and including the enclosing '{'
-  int32_t sync_indent;        // of the broken statement
-  ptc_loc_t error_loc;        // where the latest error was found
-  ptc_loc_t lexical_loc;      // of the latest error in the characters of a token
-  int32_t num_stuck;          // errors at that same place
+  bool sync_takes_brace;  // a '{' ends the recovery: the grammar takes it as a block
+  int32_t sync_base;      // num_brackets up to and including the enclosing '{'
+  int32_t sync_indent;    // of the broken statement
+  ptc_loc_t error_loc;    // where the latest error was found
+  ptc_loc_t lexical_loc;  // of the latest error in the characters of a token
+  int32_t num_stuck;      // errors at that same place
   bool gave_up;
 };
 

@@ -43,8 +43,8 @@ symbol_t *scope_define(lower_t *L, const char *name, ptc_loc_t loc, uint32_t kin
   }
   bool is_batch = L->scope->parent && strcmp(name, "batch") == 0;
   if (is_batch || strcmp(name, "inf") == 0 || strcmp(name, "pi") == 0)
-    LOWER_ERROR(L, loc, "reserved-name", "\"%s\" is a %s of the language; choose another name", name,
-                is_batch ? "number" : "constant");
+    LOWER_ERROR(L, loc, "reserved-name", "\"%s\" is a %s of the language; choose another name",
+                name, is_batch ? "number" : "constant");
   symbol_t *symbol = PTC_ARENA_NEW(&L->module->arena, symbol_t);
   *symbol = (symbol_t){.next = L->scope->symbols, .name = name, .loc = loc, .kinds = kind};
   L->scope->symbols = symbol;
@@ -60,7 +60,8 @@ void scope_unknown(lower_t *L, const char *name, ptc_loc_t loc, const char *what
   PTC_VEC_FREE(&names);
   if (!near && strcmp(what, "name") == 0) near = lower_nearest_builtin(name);
   if (near)
-    LOWER_ERROR(L, loc, "unknown-name", "unknown %s \"%s\"; did you mean \"%s\"?", what, name, near);
+    LOWER_ERROR(L, loc, "unknown-name", "unknown %s \"%s\"; did you mean \"%s\"?", what, name,
+                near);
   else
     LOWER_ERROR(L, loc, "unknown-name", "unknown %s \"%s\"; declare it before its use", what, name);
 }
@@ -87,8 +88,8 @@ bool fdim_from_number(lower_t *L, const char *name, ptc_number_t extent, ptc_loc
   }
   ptc_number_t *number = PTC_ARENA_NEW(&L->module->arena, ptc_number_t);
   *number = extent;
-  *out_dim = (fdim_t){
-      .name = lower_intern(L, name), .extent = extent.num, .key = expr, .number = number};
+  *out_dim =
+      (fdim_t){.name = lower_intern(L, name), .extent = extent.num, .key = expr, .number = number};
   return true;
 }
 
@@ -107,8 +108,10 @@ static bool resolve_dim(lower_t *L, symbol_t *symbol) {
             fdim_from_number(L, symbol->name, extent, symbol->loc, &symbol->dim);
   symbol->resolving = false;
   symbol->pending = NULL;
-  if (ok) symbol->number = extent;
-  else symbol->kinds |= SYM_ERROR;
+  if (ok)
+    symbol->number = extent;
+  else
+    symbol->kinds |= SYM_ERROR;
   return ok;
 }
 

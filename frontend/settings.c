@@ -6,7 +6,12 @@
 
 #include "frontend/lower_impl.h"
 
-typedef enum setting_kind_e { SETTING_INT, SETTING_FLOAT, SETTING_BOOL, SETTING_WORD } setting_kind_t;
+typedef enum setting_kind_e {
+  SETTING_INT,
+  SETTING_FLOAT,
+  SETTING_BOOL,
+  SETTING_WORD
+} setting_kind_t;
 
 // |owner|: the setting is an option of this word (optimizer = adamw(lr = ...)); NULL: a key of its
 // own. Options of several owners stand in several rows.
@@ -83,14 +88,18 @@ static void set_number(lower_t *L, const setting_row_t *row, double value, ptc_l
       LOWER_ERROR(L, loc, "setting-range", "setting \"%s\" is %g; it must be a number >= %g",
                   row->key, value, row->min);
     else
-      LOWER_ERROR(L, loc, "setting-range", "setting \"%s\" is %g; it must be a %snumber from %g to %.16g",
-                  row->key, value, whole ? "whole " : "", row->min, row->max);
+      LOWER_ERROR(L, loc, "setting-range",
+                  "setting \"%s\" is %g; it must be a %snumber from %g to %.16g", row->key, value,
+                  whole ? "whole " : "", row->min, row->max);
     return;
   }
   ptc_attrs_t *config = &L->module->config;
-  if (row->kind == SETTING_INT) ptc_attrs_set_int(L->module, config, row->key, (int64_t)value);
-  else if (row->kind == SETTING_BOOL) ptc_attrs_set_bool(L->module, config, row->key, value != 0);
-  else ptc_attrs_set_float(L->module, config, row->key, value);
+  if (row->kind == SETTING_INT)
+    ptc_attrs_set_int(L->module, config, row->key, (int64_t)value);
+  else if (row->kind == SETTING_BOOL)
+    ptc_attrs_set_bool(L->module, config, row->key, value != 0);
+  else
+    ptc_attrs_set_float(L->module, config, row->key, value);
 }
 
 // Another word takes the options of the former one away, unless they are keys of their own.
@@ -138,10 +147,13 @@ static void set_from_expr(lower_t *L, const setting_row_t *row, const ptc_expr_t
     }
     for (int32_t k = 0; k < i; k++)
       if (expr->arg_names[k] && strcmp(expr->arg_names[k], key) == 0)
-        LOWER_ERROR(L, expr->items[i]->loc, "duplicate-setting", "option \"%s\" is given twice", key);
+        LOWER_ERROR(L, expr->items[i]->loc, "duplicate-setting", "option \"%s\" is given twice",
+                    key);
     const setting_row_t *option = find_row(callee->text, key);
-    if (option) set_from_expr(L, option, expr->items[i]);
-    else unknown_setting(L, callee->text, key, expr->items[i]->loc);
+    if (option)
+      set_from_expr(L, option, expr->items[i]);
+    else
+      unknown_setting(L, callee->text, key, expr->items[i]->loc);
   }
 }
 
@@ -153,16 +165,20 @@ void lower_train_block(lower_t *L, const ptc_item_t *item) {
         LOWER_ERROR(L, setting->loc, "duplicate-setting", "setting \"%s\" is given twice",
                     setting->name);
     const setting_row_t *row = find_row(NULL, setting->name);
-    if (row) set_from_expr(L, row, setting->value);
-    else unknown_setting(L, NULL, setting->name, setting->loc);
+    if (row)
+      set_from_expr(L, row, setting->value);
+    else
+      unknown_setting(L, NULL, setting->name, setting->loc);
   }
 }
 
 // `--set train.KEY=TEXT`, `--set batch=TEXT`; of words (optimizer), or of all else.
 static void apply_override(lower_t *L, const ptc_override_t *override, bool words) {
   const char *key = override->name;
-  if (strncmp(key, "train.", 6) == 0) key += 6;
-  else if (strcmp(key, "batch") != 0) return;
+  if (strncmp(key, "train.", 6) == 0)
+    key += 6;
+  else if (strcmp(key, "batch") != 0)
+    return;
   const setting_row_t *row = find_row(NULL, key);
   if (!row) {
     const char *optimizer = ptc_attrs_string(&L->module->config, "optimizer", "adamw");
@@ -182,9 +198,12 @@ static void apply_override(lower_t *L, const ptc_override_t *override, bool word
   }
   char *end;
   double value = strtod(override->text, &end);
-  if (row->kind == SETTING_BOOL && strcmp(override->text, "on") == 0) value = 1;
-  else if (row->kind == SETTING_BOOL && strcmp(override->text, "off") == 0) value = 0;
-  else if (end == override->text || *end) value = NAN;
+  if (row->kind == SETTING_BOOL && strcmp(override->text, "on") == 0)
+    value = 1;
+  else if (row->kind == SETTING_BOOL && strcmp(override->text, "off") == 0)
+    value = 0;
+  else if (end == override->text || *end)
+    value = NAN;
   set_number(L, row, value, (ptc_loc_t){0});
 }
 
@@ -199,8 +218,7 @@ void lower_train_defaults(lower_t *L) {
       const setting_row_t *row = &rows[i];
       if ((row->kind == SETTING_WORD) != (pass == 0)) continue;
       if (ptc_attrs_find(config, ptc_module_intern(L->module, row->key))) continue;
-      if (row->owner &&
-          strcmp(row->owner, ptc_attrs_string(config, "optimizer", "")) != 0 &&
+      if (row->owner && strcmp(row->owner, ptc_attrs_string(config, "optimizer", "")) != 0 &&
           strcmp(row->owner, ptc_attrs_string(config, "lr_schedule", "")) != 0)
         continue;
       if (row->kind == SETTING_WORD) {

@@ -12,12 +12,11 @@ enum { MAX_EXCERPT = 40 };
 typedef struct error_s {
   ptm_parse_t *p;
   const ptm_token_t *found;
-  const bool *expected;         // by token kind
-  const char *const *words;     // by token kind
+  const bool *expected;      // by token kind
+  const char *const *words;  // by token kind
 } error_t;
 
-#define REPORT(e, loc, ...) \
-  ptc_error((e)->p->diag, (loc), PTC_INVALID_INPUT, "syntax", __VA_ARGS__)
+#define REPORT(e, loc, ...) ptc_error((e)->p->diag, (loc), PTC_INVALID_INPUT, "syntax", __VA_ARGS__)
 
 const char *ptm_excerpt(ptm_parse_t *p, const char *text, size_t len) {
   if (len <= MAX_EXCERPT) return ptc_arena_strndup(&p->ast->arena, text, len);
@@ -75,7 +74,9 @@ static const char *meant_keyword(const error_t *e, const char *name) {
 
 // Words of other languages, and what is written here.
 static const char *foreign_word(const char *word) {
-  static const struct { const char *word, *remedy; } words[] = {
+  static const struct {
+    const char *word, *remedy;
+  } words[] = {
       {"for", "a loop is written 'repeat N as i { … }'"},
       {"while", "a loop is written 'repeat N as i { … }'"},
       {"def", "a function of tensors is a 'layer'"},
@@ -104,8 +105,10 @@ typedef struct phrase_list_s {
 } phrase_list_t;
 
 static void add_phrase(phrase_list_t *list, const char *phrase) {
-  if (list->count < 8) list->items[list->count++] = phrase;
-  else list->overflow = true;
+  if (list->count < 8)
+    list->items[list->count++] = phrase;
+  else
+    list->overflow = true;
 }
 
 // "',', ')' or an operator"
@@ -115,8 +118,10 @@ static const char *expected_phrase(const error_t *e) {
   bool value = expected[PTM_NUMBER] && expected['('] && expected['-'];
   bool statement = expected[PTM_DIM] || expected[PTM_SHARD] || expected[PTM_NODE];
   phrase_list_t list = {0};
-  if (value) add_phrase(&list, "a value");
-  else if (expected[PTM_IDENT] && !statement && !expected[PTM_MODEL]) add_phrase(&list, "a name");
+  if (value)
+    add_phrase(&list, "a value");
+  else if (expected[PTM_IDENT] && !statement && !expected[PTM_MODEL])
+    add_phrase(&list, "a name");
   static const int marks[] = {'=', ':', '[', '(', ']', ')', ',', '{', '~', '@'};
   for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
     int mark = marks[i];
@@ -165,8 +170,10 @@ static bool report_top_level(const error_t *e) {
     const char *meant = meant_keyword(e, found->text);
     if (meant) {
       REPORT(e, found->loc, "unknown word \"%s\"; did you mean '%s'?", found->text, meant);
-      static const struct { const char *word; ptm_block_kind_t kind; } kinds[] = {
-          {"model", PTM_BLOCK_BODY}, {"layer", PTM_BLOCK_BODY}};
+      static const struct {
+        const char *word;
+        ptm_block_kind_t kind;
+      } kinds[] = {{"model", PTM_BLOCK_BODY}, {"layer", PTM_BLOCK_BODY}};
       for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(kinds[i].word, meant) == 0) p->pending = kinds[i].kind;
       return true;
@@ -209,8 +216,8 @@ static int32_t report_unclosed_before_else(const error_t *e) {
   ptm_parse_t *p = e->p;
   const ptm_bracket_t *open = ptm_open_block(p);
   if (e->found->kind != PTM_ELSE) return 0;
-  if (!open || open->head != PTM_IF || !e->expected['}'] ||
-      e->found->loc.column != open->indent) return 0;
+  if (!open || open->head != PTM_IF || !e->expected['}'] || e->found->loc.column != open->indent)
+    return 0;
   REPORT(e, e->found->loc, "expected '}' before 'else'");
   ptc_note(p->diag, open->loc, "this '{' is not closed");
   return 1;
@@ -373,7 +380,8 @@ static bool report_missing_operator(const error_t *e) {
   if (found->starts_line && !ptm_open_paren(p)) return false;
   const char *what = describe(p, found);
   const char *meant = found->kind == PTM_IDENT || found->kind == PTM_JUXTAPOSED
-                          ? meant_keyword(e, found->text) : NULL;
+                          ? meant_keyword(e, found->text)
+                          : NULL;
   if (meant)
     REPORT(e, found->loc, "unknown word \"%s\"; did you mean '%s'?", found->text, meant);
   else if (ptm_open_paren(p) && e->expected[','])
@@ -442,15 +450,15 @@ void ptm_syntax_error(ptm_parse_t *p, const bool *expected, const char *const *w
     p->statement_indent = p->last_statement_indent;
   }
   static bool (*const reports[])(const error_t *) = {
-      report_top_level,     report_misplaced,        report_cut_short,
-      report_unclosed_paren, report_unknown_unit,    report_no_assignment,
-      report_missing_value, report_keyword_as_name,  report_missing_operator,
-      report_equals,        report_chained_comparison, report_misspelt_keyword,
+      report_top_level,      report_misplaced,          report_cut_short,
+      report_unclosed_paren, report_unknown_unit,       report_no_assignment,
+      report_missing_value,  report_keyword_as_name,    report_missing_operator,
+      report_equals,         report_chained_comparison, report_misspelt_keyword,
       report_missing_comma,
   };
-  bool is_said = p->token.is_synthetic ||  // the missing '}' has been reported, or supplied
-                 (p->lexical_loc.line == p->token.loc.line &&
-                  p->lexical_loc.column == p->token.loc.column);
+  bool is_said =
+      p->token.is_synthetic ||  // the missing '}' has been reported, or supplied
+      (p->lexical_loc.line == p->token.loc.line && p->lexical_loc.column == p->token.loc.column);
   if (!is_said) {
     int32_t num_blocks = report_unclosed_before_item(&e);
     if (!num_blocks) num_blocks = report_unclosed_before_else(&e);
@@ -517,10 +525,13 @@ static uint32_t decode_utf8(const char *bytes, size_t len) {
 
 void ptm_bad_character(ptm_parse_t *p, ptc_loc_t loc, const char *bytes, size_t len) {
   // What editors and web pages put in place of ASCII.
-  static const struct { uint32_t code; const char *meant; } lookalikes[] = {
-      {0x2212, "-"}, {0x2013, "-"}, {0x2014, "-"}, {0xd7, "*"}, {0xb7, "*"}, {0x22c5, "*"},
-      {0xf7, "/"}, {0x2264, "<="}, {0x2265, ">="}, {0x2260, "!="}, {0x201c, "\""},
-      {0x201d, "\""}, {0x2190, "="}, {0x221e, "inf"}, {0xa0, " "}, {0x200b, ""}};
+  static const struct {
+    uint32_t code;
+    const char *meant;
+  } lookalikes[] = {{0x2212, "-"},  {0x2013, "-"},   {0x2014, "-"},  {0xd7, "*"},
+                    {0xb7, "*"},    {0x22c5, "*"},   {0xf7, "/"},    {0x2264, "<="},
+                    {0x2265, ">="}, {0x2260, "!="},  {0x201c, "\""}, {0x201d, "\""},
+                    {0x2190, "="},  {0x221e, "inf"}, {0xa0, " "},    {0x200b, ""}};
   uint32_t code = decode_utf8(bytes, len);
   const char *meant = NULL;
   for (size_t i = 0; i < sizeof(lookalikes) / sizeof(lookalikes[0]); i++)
@@ -533,8 +544,10 @@ void ptm_bad_character(ptm_parse_t *p, ptc_loc_t loc, const char *bytes, size_t 
     ptm_lexical_error(p, loc, "bad-character", "unexpected character %s; did you mean '%s'?", shown,
                       meant);
   else
-    ptm_lexical_error(p, loc, "bad-character", "unexpected character %s: names are ASCII letters, "
-                      "digits and '_'", shown);
+    ptm_lexical_error(p, loc, "bad-character",
+                      "unexpected character %s: names are ASCII letters, "
+                      "digits and '_'",
+                      shown);
 }
 
 void ptm_too_deep(ptm_parse_t *p, ptc_loc_t loc) {

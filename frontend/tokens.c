@@ -23,20 +23,40 @@ static bool has_block(int kind) {
 
 bool ptm_begins_statement(int kind) {
   switch (kind) {
-    case PTM_IDENT: case PTM_JUXTAPOSED: case PTM_LAYER: case PTM_DIM: case PTM_PARAM:
-    case PTM_INPUT: case PTM_LOSS: case PTM_METRIC: case PTM_OUTPUT: case PTM_RETURN:
-    case PTM_REPEAT: case PTM_IF: case PTM_SHARD: case PTM_CUT: case PTM_NODE: case PTM_LINK:
-    case PTM_NETWORK: case PTM_HOST:
-      return true;
+    case PTM_IDENT:
+    case PTM_JUXTAPOSED:
+    case PTM_LAYER:
+    case PTM_DIM:
+    case PTM_PARAM:
+    case PTM_INPUT:
+    case PTM_LOSS:
+    case PTM_METRIC:
+    case PTM_OUTPUT:
+    case PTM_RETURN:
+    case PTM_REPEAT:
+    case PTM_IF:
+    case PTM_SHARD:
+    case PTM_CUT:
+    case PTM_NODE:
+    case PTM_LINK:
+    case PTM_NETWORK:
+    case PTM_HOST: return true;
     default: return is_item_keyword(kind);
   }
 }
 
 bool ptm_ends_expression(int kind) {
   switch (kind) {
-    case PTM_IDENT: case PTM_JUXTAPOSED: case PTM_NUMBER: case PTM_STRING: case PTM_PATH:
-    case PTM_UNIT: case PTM_ON: case PTM_OFF: case ')': case ']':
-      return true;
+    case PTM_IDENT:
+    case PTM_JUXTAPOSED:
+    case PTM_NUMBER:
+    case PTM_STRING:
+    case PTM_PATH:
+    case PTM_UNIT:
+    case PTM_ON:
+    case PTM_OFF:
+    case ')':
+    case ']': return true;
     default: return false;
   }
 }
@@ -44,8 +64,7 @@ bool ptm_ends_expression(int kind) {
 int ptm_set_token(ptm_parse_t *p, ptm_token_t *token, int kind, const char *text, size_t len) {
   ptc_loc_t loc = token->loc;
   *token = (ptm_token_t){.kind = kind, .loc = loc};
-  if (kind != PTM_END && kind != PTM_BROKEN)
-    token->text = ptc_intern_n(&p->ast->names, text, len);
+  if (kind != PTM_END && kind != PTM_BROKEN) token->text = ptc_intern_n(&p->ast->names, text, len);
   return kind;
 }
 
@@ -84,8 +103,7 @@ int32_t ptm_num_blocks(const ptm_parse_t *p) {
 static void push_bracket(ptm_parse_t *p, const ptm_token_t *token) {
   if (p->num_brackets == p->brackets_capacity) {
     p->brackets_capacity = p->brackets_capacity ? 2 * p->brackets_capacity : 32;
-    p->brackets =
-        ptc_xrealloc(p->brackets, (size_t)p->brackets_capacity * sizeof(*p->brackets));
+    p->brackets = ptc_xrealloc(p->brackets, (size_t)p->brackets_capacity * sizeof(*p->brackets));
   }
   ptm_bracket_t bracket = {.kind = token->kind, .loc = token->loc, .indent = p->indent};
   if (token->kind == '{') {
@@ -120,16 +138,20 @@ static void track(ptm_parse_t *p, const ptm_token_t *token) {
   if ((token->kind == '{' || token->kind == '}') && ptm_open_paren(p))
     p->dropped_paren = *ptm_open_paren(p);
   switch (token->kind) {
-    case PTM_MODEL: case PTM_LAYER: p->pending = PTM_BLOCK_BODY; break;
-    case PTM_TRAIN: case PTM_PARALLEL: p->pending = PTM_BLOCK_SETTINGS; break;
+    case PTM_MODEL:
+    case PTM_LAYER: p->pending = PTM_BLOCK_BODY; break;
+    case PTM_TRAIN:
+    case PTM_PARALLEL: p->pending = PTM_BLOCK_SETTINGS; break;
     case PTM_CLUSTER: p->pending = PTM_BLOCK_CLUSTER; break;
     case PTM_DEVICE: p->pending = PTM_BLOCK_DEVICE; break;
     case '{':
       p->num_brackets = brace_base(p);
       push_bracket(p, token);
       break;
-    case '(': case '[': push_bracket(p, token); break;
-    case ')': case ']':
+    case '(':
+    case '[': push_bracket(p, token); break;
+    case ')':
+    case ']':
       if (ptm_open_paren(p)) p->closed_options = p->brackets[--p->num_brackets].is_options;
       break;
     case '}': close_block(p, token); break;
@@ -218,8 +240,7 @@ static bool continues(const ptm_parse_t *p, const ptm_token_t *token, int last) 
   if (token->kind == PTM_BROKEN || token->kind == '}') return false;
   bool is_deeper = token->loc.column > p->sync_indent;
   bool unfinished = ptm_open_paren(p) || !(ptm_ends_expression(last) || last == '{' || last == '}');
-  if (ptm_begins_statement(token->kind))
-    return token->kind == PTM_IDENT && unfinished && is_deeper;
+  if (ptm_begins_statement(token->kind)) return token->kind == PTM_IDENT && unfinished && is_deeper;
   if (token->kind == ')' || token->kind == ']') return ptm_open_paren(p) != NULL;
   return is_deeper;
 }
@@ -330,8 +351,10 @@ static bool replay_line(ptm_parse_t *p, const ptm_token_t *head, int32_t num_hea
 // Errors without progress would loop for ever: after a few at one place the rest is given up.
 static bool is_stuck(ptm_parse_t *p) {
   const ptc_loc_t *loc = &p->token.loc;
-  if (p->error_loc.line == loc->line && p->error_loc.column == loc->column) p->num_stuck++;
-  else p->num_stuck = 0;
+  if (p->error_loc.line == loc->line && p->error_loc.column == loc->column)
+    p->num_stuck++;
+  else
+    p->num_stuck = 0;
   p->error_loc = *loc;
   return p->num_stuck > 3;
 }

@@ -12,9 +12,9 @@ typedef enum ptc_interp_mode_e { PTC_INTERP_EXACT, PTC_INTERP_TYPED } ptc_interp
 // type on a mesh (extents of shards).
 typedef struct ptc_tensor_s {
   const ptc_type_t *type;
-  int64_t num_elements;   // of one instance, local
+  int64_t num_elements;  // of one instance, local
   int64_t num_instances;
-  double *data;           // num_instances * num_elements
+  double *data;  // num_instances * num_elements
 } ptc_tensor_t;
 
 typedef struct ptc_interp_s ptc_interp_t;

@@ -6,8 +6,14 @@
 
 void ptc_lexer_init(ptc_lexer_t *lexer, ptc_diag_t *diag, ptc_arena_t *arena, const char *file,
                     const char *text, size_t len) {
-  *lexer = (ptc_lexer_t){.diag = diag, .arena = arena, .file = file, .cursor = text,
-                         .end = text + len, .line_start = text, .line = 1, .at_line_start = true};
+  *lexer = (ptc_lexer_t){.diag = diag,
+                         .arena = arena,
+                         .file = file,
+                         .cursor = text,
+                         .end = text + len,
+                         .line_start = text,
+                         .line = 1,
+                         .at_line_start = true};
 }
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -177,8 +183,8 @@ static void report_byte(ptc_lexer_t *lexer, ptc_loc_t loc) {
 ptc_token_t ptc_lexer_next(ptc_lexer_t *lexer) {
   skip_blank(lexer);
   ptc_token_t token = {.starts_line = lexer->at_line_start};
-  token.loc = (ptc_loc_t){lexer->file, lexer->line,
-                          (int32_t)(lexer->cursor - lexer->line_start) + 1};
+  token.loc =
+      (ptc_loc_t){lexer->file, lexer->line, (int32_t)(lexer->cursor - lexer->line_start) + 1};
   lexer->at_line_start = false;
   if (lexer->cursor == lexer->end) return token;
   char c = *lexer->cursor;

@@ -134,8 +134,10 @@ int64_t ptc_module_num_ops(const ptc_module_t *module) {
 static const char *arg_hint(ptc_module_t *module, const char *path) {
   char *hint = ptc_arena_strdup(&module->arena, path), *to = hint;
   for (const char *p = path; *p; p++) {
-    if (p[0] == '.' && p[1] == '*') p++;
-    else *to++ = *p;
+    if (p[0] == '.' && p[1] == '*')
+      p++;
+    else
+      *to++ = *p;
   }
   *to = '\0';
   return ptc_module_intern(module, hint);

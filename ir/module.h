@@ -24,8 +24,8 @@ typedef enum ptc_attr_kind_e {
   PTC_ATTR_FLOAT,
   PTC_ATTR_BOOL,
   PTC_ATTR_STRING,
-  PTC_ATTR_DIM,     // one dim name
-  PTC_ATTR_DIMS,    // dim names
+  PTC_ATTR_DIM,   // one dim name
+  PTC_ATTR_DIMS,  // dim names
   PTC_ATTR_INTS,
   PTC_ATTR_FLOATS,
 } ptc_attr_kind_t;
@@ -67,7 +67,7 @@ struct ptc_op_s {
   int32_t num_operands, num_results;
   ptc_value_t **results;
   ptc_attrs_t attrs;
-  ptc_block_t *body;    // PTC_OP_REPEAT only
+  ptc_block_t *body;  // PTC_OP_REPEAT only
   ptc_block_t *parent;
   ptc_op_t *prev, *next;
   int32_t cap_operands;  // room in |operands|

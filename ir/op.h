@@ -47,9 +47,9 @@ typedef struct ptc_attr_spec_s {
 bool ptc_op_next_attr_spec(ptc_opcode_t opcode, int32_t *cursor, ptc_attr_spec_t *out_spec);
 
 // Shorthands for op attributes.
-int64_t ptc_op_int(const ptc_op_t *op, const char *name);    // 0 if absent
-double ptc_op_float(const ptc_op_t *op, const char *name);   // 0 if absent
-bool ptc_op_bool(const ptc_op_t *op, const char *name);      // false if absent
+int64_t ptc_op_int(const ptc_op_t *op, const char *name);         // 0 if absent
+double ptc_op_float(const ptc_op_t *op, const char *name);        // 0 if absent
+bool ptc_op_bool(const ptc_op_t *op, const char *name);           // false if absent
 const char *ptc_op_string(const ptc_op_t *op, const char *name);  // NULL if absent; also DIM
 const ptc_attr_t *ptc_op_attr(const ptc_op_t *op, const char *name);
 // Whether the DIMS attribute |name| holds |dim| (interned).

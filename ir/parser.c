@@ -27,8 +27,8 @@ static void skip_line(ptc_parser_t *p) {
   while (p->token.kind != PTC_TOKEN_END) {
     if (p->token.starts_line && nested == 0 &&
         (p->token.kind == PTC_TOKEN_VALUE || ptc_parse_is_punct(p, '}') ||
-         ptc_parse_is_word(p, "repeat") || ptc_parse_is_word(p, "yield") || ptc_parse_is_word(p, "return") ||
-         ptc_parse_is_word(p, "func")))
+         ptc_parse_is_word(p, "repeat") || ptc_parse_is_word(p, "yield") ||
+         ptc_parse_is_word(p, "return") || ptc_parse_is_word(p, "func")))
       return;
     // A body that opens here is skipped whole.
     if (ptc_parse_is_punct(p, '{')) nested++;
@@ -43,8 +43,7 @@ static bool parse_turns(ptc_parser_t *p, int64_t *first, int64_t *step, int32_t 
   *out_count = 0;
   if (!ptc_parse_accept_punct(p, '(')) return true;
   do {
-    if (*out_count == PTC_MAX_COUNTS) 
-      return ptc_parse_too_many(p, "turns", PTC_MAX_COUNTS);
+    if (*out_count == PTC_MAX_COUNTS) return ptc_parse_too_many(p, "turns", PTC_MAX_COUNTS);
     int32_t i = (*out_count)++;
     if (!ptc_parse_int(p, "the first turn", 0, &first[i]) || !ptc_parse_need_punct(p, ':') ||
         !ptc_parse_int(p, "the step of the turns", 1, &step[i]))
@@ -85,7 +84,8 @@ static bool parse_global(ptc_parser_t *p, ptc_global_kind_t kind) {
   if (p->token.kind != PTC_TOKEN_GLOBAL) return ptc_parse_expected(p, "a path: @name or @\"name\"");
   const char *path = ptc_parse_intern(p, p->token.text);
   ptc_parse_advance(p);
-  if (ptc_parse_accept_word(p, "turns") && !ptc_parse_is_punct(p, '(')) return ptc_parse_expected(p, "'('");
+  if (ptc_parse_accept_word(p, "turns") && !ptc_parse_is_punct(p, '('))
+    return ptc_parse_expected(p, "'('");
   if (!parse_turns(p, first, step, &num_turns) || !ptc_parse_need_punct(p, ':')) return false;
   const ptc_type_t *type = ptc_parse_type(p);
   if (!type) return false;
@@ -96,8 +96,8 @@ static bool parse_global(ptc_parser_t *p, ptc_global_kind_t kind) {
     return false;
   if (num_turns != type->num_counts) {
     (void)ptc_error(p->diag, loc, PTC_INVALID_INPUT, "ir-global",
-                    "@%.60s has %" PRId32 " turns, but its type %" PRId32 " counts", path, num_turns,
-                    type->num_counts);
+                    "@%.60s has %" PRId32 " turns, but its type %" PRId32 " counts", path,
+                    num_turns, type->num_counts);
     return false;
   }
   for (int32_t i = 0; i < num_turns; i++) {
@@ -105,7 +105,8 @@ static bool parse_global(ptc_parser_t *p, ptc_global_kind_t kind) {
     if (!__builtin_mul_overflow(type->counts[i], step[i], &last) &&
         !__builtin_add_overflow(last, first[i], &last))
       continue;
-    (void)ptc_error(p->diag, loc, PTC_INVALID_INPUT, "ir-range", "the turns of @%.60s overflow", path);
+    (void)ptc_error(p->diag, loc, PTC_INVALID_INPUT, "ir-range", "the turns of @%.60s overflow",
+                    path);
     return false;
   }
   if (find_global(p, path, first, step, num_turns)) {
@@ -139,8 +140,8 @@ static const ptc_global_t *parse_global_ref(ptc_parser_t *p) {
   const char **names = PTC_ARENA_ARRAY(&p->arena, const char *, p->module->num_globals);
   for (int64_t i = 0; i < p->module->num_globals; i++) names[i] = p->module->globals[i]->path;
   const char *near = ptc_nearest_name(path, names, p->module->num_globals);
-  (void)ptc_error(p->diag, loc, PTC_INVALID_INPUT, "ir-global", "unknown global @%.60s%s%s%s%s", path,
-                  num_turns ? " with these turns" : "", near ? "; did you mean @" : "",
+  (void)ptc_error(p->diag, loc, PTC_INVALID_INPUT, "ir-global", "unknown global @%.60s%s%s%s%s",
+                  path, num_turns ? " with these turns" : "", near ? "; did you mean @" : "",
                   near ? near : "", near ? "?" : "");
   return NULL;
 }
@@ -260,7 +261,8 @@ static bool parse_yield(ptc_parser_t *p, ptc_op_t *op, int32_t num_carry) {
   values_t values = {0};
   bool ok = true;
   if (ptc_parse_accept_word(p, "carry"))
-    ok = ptc_parse_need_punct(p, '(') && parse_uses(p, PTC_PARSE_MAX_LIST, &values) && ptc_parse_need_punct(p, ')');
+    ok = ptc_parse_need_punct(p, '(') && parse_uses(p, PTC_PARSE_MAX_LIST, &values) &&
+         ptc_parse_need_punct(p, ')');
   if (ok && values.len != num_carry) {
     (void)ptc_error(p->diag, op->loc, PTC_INVALID_INPUT, "ir-repeat",
                     "yield carries %" PRId64 " values, but the repeat %" PRId32, values.len,
@@ -268,7 +270,8 @@ static bool parse_yield(ptc_parser_t *p, ptc_op_t *op, int32_t num_carry) {
     ok = false;
   }
   if (ok && ptc_parse_accept_word(p, "collect"))
-    ok = ptc_parse_need_punct(p, '(') && parse_uses(p, PTC_PARSE_MAX_LIST, &values) && ptc_parse_need_punct(p, ')');
+    ok = ptc_parse_need_punct(p, '(') && parse_uses(p, PTC_PARSE_MAX_LIST, &values) &&
+         ptc_parse_need_punct(p, ')');
   for (int64_t i = 0; ok && i < values.len; i++)
     ptc_op_add_operand(p->module, op, op->num_operands, values.data[i]);
   PTC_VEC_FREE(&values);
@@ -283,8 +286,8 @@ static bool parse_result(ptc_parser_t *p) {
     result.global = parse_global_ref(p);
     if (!result.global) return false;
   } else {
-    if (!ptc_parse_is_word(p, "loss") && !ptc_parse_is_word(p, "metric") && !ptc_parse_is_word(p, "output") &&
-        !ptc_parse_is_word(p, "value"))
+    if (!ptc_parse_is_word(p, "loss") && !ptc_parse_is_word(p, "metric") &&
+        !ptc_parse_is_word(p, "output") && !ptc_parse_is_word(p, "value"))
       return ptc_parse_expected(p, "loss, metric, output, value, state or grad");
     result.kind = PTC_RESULT_VALUE;
     result.role = ptc_parse_intern(p, p->token.text);
@@ -346,8 +349,7 @@ static bool parse_result_names(ptc_parser_t *p, result_names_t *out) {
   if (p->token.kind != PTC_TOKEN_VALUE) return true;
   do {
     if (p->token.kind != PTC_TOKEN_VALUE) return ptc_parse_expected(p, "a value: %name");
-    if (out->len == PTC_PARSE_MAX_LIST)
-      return ptc_parse_too_many(p, "results", PTC_PARSE_MAX_LIST);
+    if (out->len == PTC_PARSE_MAX_LIST) return ptc_parse_too_many(p, "results", PTC_PARSE_MAX_LIST);
     PTC_VEC_PUSH(out, p->token);
     ptc_parse_advance(p);
   } while (ptc_parse_accept_punct(p, ','));
@@ -378,7 +380,8 @@ static bool parse_op_rest(ptc_parser_t *p, ptc_op_t *op, ptc_block_t *block) {
       if (!parse_yield(p, op, block->parent_op ? block->parent_op->num_carry : 0)) return false;
       break;
     case PTC_OP_RETURN:
-      if (block->parent_op) return ptc_parse_expected(p, "yield at the end of a repeat, not return");
+      if (block->parent_op)
+        return ptc_parse_expected(p, "yield at the end of a repeat, not return");
       if (!parse_return(p)) return false;
       break;
     default:
@@ -420,8 +423,7 @@ static bool parse_op(ptc_parser_t *p, ptc_block_t *block) {
     ok = ok && infer_missing(p, op);
     if (ok && !op->parent) ptc_op_insert(op, block, NULL);
   }
-  for (int64_t i = 0; i < names.len; i++)
-    define(p, &names.data[i], ok ? op->results[i] : &broken);
+  for (int64_t i = 0; i < names.len; i++) define(p, &names.data[i], ok ? op->results[i] : &broken);
   PTC_VEC_FREE(&names);
   return ok;
 }
@@ -461,8 +463,7 @@ static bool parse_func(ptc_parser_t *p) {
   p->depth = 0;
   bool ok = ptc_parse_need_punct(p, '(');
   while (ok && !ptc_parse_is_punct(p, ')')) {
-    ok = p->token.kind == PTC_TOKEN_VALUE ||
-         ptc_parse_expected(p, "an argument: %name = @global");
+    ok = p->token.kind == PTC_TOKEN_VALUE || ptc_parse_expected(p, "an argument: %name = @global");
     if (!ok) break;
     if (p->func->body->num_args == PTC_PARSE_MAX_LIST)
       return ptc_parse_too_many(p, "arguments", PTC_PARSE_MAX_LIST);
@@ -499,7 +500,8 @@ static bool parse_mesh(ptc_parser_t *p) {
     axes[count].name = ptc_parse_intern(p, p->token.text);
     ptc_loc_t loc = p->token.loc;
     ptc_parse_advance(p);
-    if (!ptc_parse_need_punct(p, '=') || !ptc_parse_int(p, "the size of an axis", 1, &axes[count].size))
+    if (!ptc_parse_need_punct(p, '=') ||
+        !ptc_parse_int(p, "the size of an axis", 1, &axes[count].size))
       return false;
     bool overflow = __builtin_mul_overflow(product, axes[count].size, &product);
     for (int32_t i = 0; i < count; i++) overflow |= axes[i].name == axes[count].name;
@@ -519,7 +521,8 @@ static bool parse_item(ptc_parser_t *p) {
   static const ptc_global_kind_t kinds[] = {PTC_GLOBAL_INPUT, PTC_GLOBAL_PARAM, PTC_GLOBAL_MOMENT,
                                             PTC_GLOBAL_COUNTER, PTC_GLOBAL_SETTING};
   if (ptc_parse_accept_word(p, "mesh")) return parse_mesh(p);
-  if (ptc_parse_accept_word(p, "config")) return ptc_parse_attrs(p, PTC_NUM_OPS, &p->module->config);
+  if (ptc_parse_accept_word(p, "config"))
+    return ptc_parse_attrs(p, PTC_NUM_OPS, &p->module->config);
   if (ptc_parse_accept_word(p, "func")) return parse_func(p);
   for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
     if (ptc_parse_accept_word(p, ptc_global_kind_name(kinds[i]))) return parse_global(p, kinds[i]);
@@ -527,8 +530,8 @@ static bool parse_item(ptc_parser_t *p) {
 }
 
 static bool starts_item(const ptc_parser_t *p) {
-  static const char *const words[] = {"mesh",    "config",  "func",   "input", "param",
-                                      "moment",  "counter", "setting"};
+  static const char *const words[] = {"mesh",  "config", "func",    "input",
+                                      "param", "moment", "counter", "setting"};
   for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
     if (ptc_parse_is_word(p, words[i])) return true;
   return false;
@@ -543,7 +546,8 @@ static bool parse_module(ptc_parser_t *p) {
   while (p->token.kind != PTC_TOKEN_END) {
     if (parse_item(p)) continue;
     ok = false;
-    while (p->token.kind != PTC_TOKEN_END && !(p->token.starts_line && starts_item(p))) ptc_parse_advance(p);
+    while (p->token.kind != PTC_TOKEN_END && !(p->token.starts_line && starts_item(p)))
+      ptc_parse_advance(p);
   }
   return ok;
 }

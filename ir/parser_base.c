@@ -37,8 +37,8 @@ bool ptc_parse_expected(ptc_parser_t *p, const char *what) {
 }
 
 bool ptc_parse_too_many(ptc_parser_t *p, const char *what, int64_t limit) {
-  (void)ptc_error(p->diag, p->token.loc, PTC_INVALID_INPUT, "ir-limit",
-                  "more than %" PRId64 " %s", limit, what);
+  (void)ptc_error(p->diag, p->token.loc, PTC_INVALID_INPUT, "ir-limit", "more than %" PRId64 " %s",
+                  limit, what);
   return false;
 }
 

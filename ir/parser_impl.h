@@ -9,10 +9,10 @@
 
 // Bounds on what hostile text can ask for; far above what the compiler itself writes.
 enum {
-  PTC_PARSE_MAX_DEPTH = 64,        // nested regions
-  PTC_PARSE_MAX_OPERANDS = 4096,   // of an op without a body
-  PTC_PARSE_MAX_LIST = 65536,      // results, carried values, entries of return, attribute lists
-  PTC_PARSE_MAX_ATTRS = 256,       // of one op, global or config
+  PTC_PARSE_MAX_DEPTH = 64,       // nested regions
+  PTC_PARSE_MAX_OPERANDS = 4096,  // of an op without a body
+  PTC_PARSE_MAX_LIST = 65536,     // results, carried values, entries of return, attribute lists
+  PTC_PARSE_MAX_ATTRS = 256,      // of one op, global or config
   PTC_PARSE_MAX_FUNCS = 1024,
   PTC_PARSE_MAX_AXES = 16,
 };

@@ -16,7 +16,8 @@ static bool parse_axes(ptc_parser_t *p, const ptc_axis_ref_t **out, int32_t *out
     ptc_axis_ref_t ref = {.axis = ptc_parse_intern(p, p->token.text)};
     ptc_parse_advance(p);
     if (ptc_parse_accept_punct(p, ':')) {
-      if (!ptc_parse_int(p, "the size before a sub-axis", 1, &ref.pre) || !ptc_parse_need_punct(p, ':') ||
+      if (!ptc_parse_int(p, "the size before a sub-axis", 1, &ref.pre) ||
+          !ptc_parse_need_punct(p, ':') ||
           !ptc_parse_int(p, "the size of a sub-axis", 1, &ref.size))
         return false;
     }
@@ -90,8 +91,7 @@ const ptc_type_t *ptc_parse_type(ptc_parser_t *p) {
       return NULL;
     }
   }
-  for (int32_t i = num_counts; i-- > 0;)
-    type = ptc_type_bundle(&p->module->arena, type, counts[i]);
+  for (int32_t i = num_counts; i-- > 0;) type = ptc_type_bundle(&p->module->arena, type, counts[i]);
   if (ptc_type_num_bytes(type) < 0) {
     (void)ptc_error(p->diag, loc, PTC_INVALID_INPUT, "ir-range", "this type has too many elements");
     return NULL;
@@ -168,7 +168,8 @@ static bool parse_entries(ptc_parser_t *p, ptc_attr_kind_t kind, list_t *list) {
 // Sets the attribute to a list: `[a, b]`; an empty one of numbers is `ints[]` or `floats[]`. Where
 // |free| the first entry tells the kind.
 static bool parse_list(ptc_parser_t *p, ptc_attrs_t *attrs, ptc_attr_t attr, bool free_kind) {
-  bool ints = ptc_parse_accept_word(p, "ints"), floats = !ints && ptc_parse_accept_word(p, "floats");
+  bool ints = ptc_parse_accept_word(p, "ints"),
+       floats = !ints && ptc_parse_accept_word(p, "floats");
   if (!ptc_parse_need_punct(p, '[')) return false;
   if (ints || floats) {
     attr.kind = ints ? PTC_ATTR_INTS : PTC_ATTR_FLOATS;

@@ -9,15 +9,16 @@
 #include "ir/base/str.h"
 
 //        id     text     bytes  (integers: no fraction; floats: significand bits incl. the hidden one)
-#define PTC_DTYPES(X)                                                                      \
-  X(BOOL, "bool", 1) X(I32, "i32", 4) X(I64, "i64", 8) X(F16, "f16", 2) X(BF16, "bf16", 2) \
-  X(F32, "f32", 4) X(F64, "f64", 8)
+#define PTC_DTYPES(X)                                                                    \
+  X(BOOL, "bool", 1)                                                                     \
+  X(I32, "i32", 4) X(I64, "i64", 8) X(F16, "f16", 2) X(BF16, "bf16", 2) X(F32, "f32", 4) \
+      X(F64, "f64", 8)
 
 typedef enum ptc_dtype_e {
 #define PTC_DTYPE_ENUM(id, text, bytes) PTC_##id,
   PTC_DTYPES(PTC_DTYPE_ENUM)
 #undef PTC_DTYPE_ENUM
-  PTC_NUM_DTYPES
+      PTC_NUM_DTYPES
 } ptc_dtype_t;
 
 const char *ptc_dtype_name(ptc_dtype_t dtype);
@@ -42,8 +43,8 @@ typedef enum ptc_reduce_kind_e { PTC_REDUCE_SUM, PTC_REDUCE_MAX } ptc_reduce_kin
 
 // One dim of a value: a name, the global extent, and how it is laid over the mesh.
 typedef struct ptc_dim_s {
-  const char *name;  // interned; unique within the value
-  int64_t extent;    // global, >= 0
+  const char *name;            // interned; unique within the value
+  int64_t extent;              // global, >= 0
   const ptc_axis_ref_t *axes;  // outermost first; the dim is sharded over their product
   int32_t num_axes;
   ptc_dist_t dist;

@@ -120,9 +120,10 @@ static ptc_status_t check_global_result(const verify_t *v, int32_t i, const ptc_
   if (!fits) return fail(v, "return-c5", i, "the value has not the global's type", global->path);
   bool may_change = global->kind != PTC_GLOBAL_INPUT && global->kind != PTC_GLOBAL_SETTING;
   if (state ? !may_change : global->kind != PTC_GLOBAL_PARAM)
-    return fail(v, "return-c6", i,
-                state ? "inputs and settings have no new version" : "only parameters have gradients",
-                global->path);
+    return fail(
+        v, "return-c6", i,
+        state ? "inputs and settings have no new version" : "only parameters have gradients",
+        global->path);
   ptc_map_t *seen = state ? states : grads;
   if (ptc_map_get(seen, global))
     return fail(v, state ? "state-c2" : "return-c7", i,

@@ -79,8 +79,8 @@ ptc_status_t ptc_verify_type(ptc_module_t *module, ptc_loc_t loc, const char *su
                              const ptc_type_t *type) {
   ptc_diag_t *diag = module->diag;
   if (type->num_dims > PTC_MAX_DIMS || type->num_counts > PTC_MAX_COUNTS)
-    return ptc_error(diag, loc, PTC_INVALID_INPUT, "size-c1",
-                     "%s: more than %d dims or %d counts", subject, PTC_MAX_DIMS, PTC_MAX_COUNTS);
+    return ptc_error(diag, loc, PTC_INVALID_INPUT, "size-c1", "%s: more than %d dims or %d counts",
+                     subject, PTC_MAX_DIMS, PTC_MAX_COUNTS);
   for (int32_t i = 0; i < type->num_dims; i++)
     for (int32_t j = 0; j < i; j++)
       if (type->dims[i].name == type->dims[j].name)
@@ -98,8 +98,8 @@ static void check_mesh(structure_t *v) {
   const ptc_mesh_t *mesh = &v->module->mesh;
   for (int32_t i = 0; i < mesh->num_axes; i++) {
     if (mesh->axes[i].size < 1)
-      fail(v, (ptc_loc_t){0}, "module-c3", "mesh axis \"%s\" has size %" PRId64,
-           mesh->axes[i].name, mesh->axes[i].size);
+      fail(v, (ptc_loc_t){0}, "module-c3", "mesh axis \"%s\" has size %" PRId64, mesh->axes[i].name,
+           mesh->axes[i].size);
     for (int32_t j = 0; j < i; j++)
       if (mesh->axes[i].name == mesh->axes[j].name)
         fail(v, (ptc_loc_t){0}, "module-c3", "the mesh has two axes \"%s\"", mesh->axes[i].name);
@@ -284,8 +284,7 @@ static void check_body(structure_t *v, const ptc_op_t *op) {
 }
 
 static void check_block(structure_t *v, const ptc_block_t *block, ptc_loc_t loc) {
-  for (int32_t i = 0; i < block->num_args; i++)
-    ptc_map_set(&v->defined, block->args[i], (void *)1);
+  for (int32_t i = 0; i < block->num_args; i++) ptc_map_set(&v->defined, block->args[i], (void *)1);
   for (const ptc_op_t *op = block->first; op && !ptc_verify_is_full(v->module); op = op->next) {
     if (!links_hold(op, block)) {
       fail(v, op->loc, "op-c1", "%s: the links of the op are broken",

@@ -11,7 +11,6 @@ static const ptc_grad_fn_t hooks[PTC_NUM_OPS] = {
 #undef PTC_OP
 };
 
-
 bool ptc_grad_stops(const ptc_op_t *op) {
   return hooks[op->opcode] == ptc_grad_zero || hooks[op->opcode] == ptc_grad_none_leaf;
 }

@@ -37,8 +37,8 @@ static void find_captures(const ptc_grad_t *g, const ptc_block_t *body, const pt
 static ptc_value_t *grad_or_zeros(ptc_grad_t *g, const ptc_value_t *value) {
   ptc_value_t *grad = ptc_map_get(&g->grads, value);
   if (grad) return grad;
-  return ptc_grad_zeros(&g->b, ptc_type_with_dtype(&g->module->arena, value->type,
-                                                   ptc_grad_dtype(value)));
+  return ptc_grad_zeros(&g->b,
+                        ptc_type_with_dtype(&g->module->arena, value->type, ptc_grad_dtype(value)));
 }
 
 typedef struct region_s {

@@ -26,8 +26,9 @@ bool ptc_options_set_diagnostics(ptc_common_options_t *options, const char *text
 
 void ptc_options_print_diagnostics(const ptc_common_options_t *options, const ptc_diag_t *diag) {
   const char *color = options->color ? options->color : "auto", *no_color = getenv("NO_COLOR");
-  bool use_color = strcmp(color, "always") == 0 ||
-                   (strcmp(color, "auto") == 0 && isatty(STDERR_FILENO) && !(no_color && *no_color));
+  bool use_color =
+      strcmp(color, "always") == 0 ||
+      (strcmp(color, "auto") == 0 && isatty(STDERR_FILENO) && !(no_color && *no_color));
   ptc_diag_print(diag, stderr, options->diagnostics, use_color);
 }
 

@@ -16,9 +16,11 @@ static const char usage[] =
     "       ptc interpret MODEL.ptm... [options]   run a function on the reference interpreter\n"
     "\n"
     "options\n"
-    "  --set NAME=VALUE       a parameter of the model (layers=24), the batch (batch=4) or a train\n"
+    "  --set NAME=VALUE       a parameter of the model (layers=24), the batch (batch=4) or a "
+    "train\n"
     "                         setting (train.lr=3e-4); may be repeated\n"
-    "  --print-after=PASS     print the IR after that pass; `lower` is the front end's result, `all`\n"
+    "  --print-after=PASS     print the IR after that pass; `lower` is the front end's result, "
+    "`all`\n"
     "                         every pass\n"
     "  --stop-after=PASS      run no pass after this one\n"
     "  --print-pipeline       list the passes as they run\n"
@@ -182,8 +184,8 @@ int main(int argc, char **argv) {
   }
   if (optind == argc) return usage_error("%s", "no input file");
   // The commands of this version come first.
-  static const char *const commands[] = {"check",     "interpret", "run",    "show",  "verify",
-                                         "diff",      "calibrate", "eval",   "sample", "export"};
+  static const char *const commands[] = {"check", "interpret", "run",  "show",   "verify",
+                                         "diff",  "calibrate", "eval", "sample", "export"};
   enum { NUM_COMMANDS = sizeof(commands) / sizeof(*commands), NUM_HERE = 2 };
   for (size_t i = NUM_HERE; i < NUM_COMMANDS; i++)
     if (strcmp(argv[optind], commands[i]) == 0)

@@ -15,7 +15,8 @@
 static const char usage[] =
     "usage: ptc-opt FILE.ptir [options]\n"
     "\n"
-    "Reads a module (`-`: from standard input), infers the types that are missing, verifies it, runs\n"
+    "Reads a module (`-`: from standard input), infers the types that are missing, verifies it, "
+    "runs\n"
     "the passes in the order given, verifies after each, and prints the module.\n"
     "\n"
     "options\n"

@@ -50,8 +50,8 @@ static const ptc_token_source_t *find(const ptc_token_data_t *data, const char *
 
 // What the inputs of one source need of it.
 typedef struct extent_s {
-  int64_t samples, length;   // the most of any input
-  int64_t first, last;       // smallest and largest offset
+  int64_t samples, length;  // the most of any input
+  int64_t first, last;      // smallest and largest offset
 } extent_t;
 
 static const char *source_of(const ptc_global_t *input) {
@@ -64,8 +64,9 @@ static int64_t offset_of(const ptc_global_t *input) {
 
 // Elements of one sample.
 static int64_t length_of(const ptc_global_t *input) {
-  return input->type->dims[0].extent ? ptc_type_num_elements(input->type) /
-                                           input->type->dims[0].extent : 0;
+  return input->type->dims[0].extent
+             ? ptc_type_num_elements(input->type) / input->type->dims[0].extent
+             : 0;
 }
 
 static bool is_from(const ptc_global_t *global, const ptc_token_source_t *source) {
@@ -101,11 +102,13 @@ static ptc_status_t check_input(const ptc_token_data_t *data, ptc_module_t *modu
   const ptc_token_source_t *source = find(data, name);
   if (!source)
     return ptc_error(module->diag, input->loc, PTC_INVALID_INPUT, "data-missing",
-                     "input \"%s\" comes from \"%s\"; give --data %s=FILE", input->path, name, name);
+                     "input \"%s\" comes from \"%s\"; give --data %s=FILE", input->path, name,
+                     name);
   if (input->type->num_dims < 2 || !ptc_dtype_is_int(input->type->dtype) || input->type->num_counts)
     return ptc_error(module->diag, input->loc, PTC_INVALID_INPUT, "data-shape",
                      "input \"%s\" cannot be read from bytes: it must hold integers, with the "
-                     "samples as its first of two dims or more", input->path);
+                     "samples as its first of two dims or more",
+                     input->path);
   extent_t extent = measure(module, source);
   if (num_starts(source, &extent) < 1)
     return ptc_error(module->diag, input->loc, PTC_INVALID_INPUT, "data-short",
@@ -116,7 +119,8 @@ static ptc_status_t check_input(const ptc_token_data_t *data, ptc_module_t *modu
     if ((unsigned char)source->bytes[i] >= range)
       return ptc_error(module->diag, input->loc, PTC_INVALID_INPUT, "data-range",
                        "byte %zu of source \"%s\" is %d; input \"%s\" takes values in [0, %" PRId64
-                       ")", i, name, (unsigned char)source->bytes[i], input->path, range);
+                       ")",
+                       i, name, (unsigned char)source->bytes[i], input->path, range);
   return PTC_OK;
 }
 

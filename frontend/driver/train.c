@@ -114,9 +114,9 @@ static ptc_status_t evaluate(train_t *t) {
 // --- sampling: one full forward per byte, the logits of the window's last place
 
 typedef struct sampler_s {
-  ptc_tensor_t *tokens;    // the input of smallest offset; its first row is the window
-  int64_t length;          // of the window
-  int32_t logits;          // which result of @eval
+  ptc_tensor_t *tokens;               // the input of smallest offset; its first row is the window
+  int64_t length;                     // of the window
+  int32_t logits;                     // which result of @eval
   int64_t stride_s, stride_v, vocab;  // of the logits
 } sampler_t;
 
@@ -128,20 +128,24 @@ static ptc_status_t open_sampler(train_t *t, sampler_t *s) {
   for (int64_t g = 0; g < t->module->num_globals; g++) {
     const ptc_global_t *global = t->module->globals[g];
     if (global->kind != PTC_GLOBAL_INPUT || !ptc_attrs_find(&global->attrs, "source")) continue;
-    if (!input || ptc_attrs_int(&global->attrs, "offset", 0) <
-                      ptc_attrs_int(&input->attrs, "offset", 0))
+    if (!input ||
+        ptc_attrs_int(&global->attrs, "offset", 0) < ptc_attrs_int(&input->attrs, "offset", 0))
       input = global;
   }
   const ptc_type_t *type = ptc_func_return(func)->operands[s->logits]->type;
   int32_t batch_at = -1, seq_at = -1, vocab_at = -1;
   for (int32_t d = 0; input && type->num_dims == 3 && d < 3; d++) {
-    if (type->dims[d].name == input->type->dims[0].name) batch_at = d;
-    else if (type->dims[d].name == input->type->dims[1].name) seq_at = d;
-    else vocab_at = d;
+    if (type->dims[d].name == input->type->dims[0].name)
+      batch_at = d;
+    else if (type->dims[d].name == input->type->dims[1].name)
+      seq_at = d;
+    else
+      vocab_at = d;
   }
   if (!input || input->type->num_dims != 2 || batch_at < 0 || seq_at < 0 || vocab_at < 0)
-    return fail(t, "cannot-sample", "to sample, the logits must have the input's two dims and the "
-                                    "vocabulary's");
+    return fail(t, "cannot-sample",
+                "to sample, the logits must have the input's two dims and the "
+                "vocabulary's");
   int64_t strides[3] = {0, 0, 1};
   strides[1] = type->dims[2].extent;
   strides[0] = strides[1] * type->dims[1].extent;
@@ -222,8 +226,7 @@ static ptc_status_t run_all(train_t *t) {
   if (seed) t->seed = (uint64_t)ptc_interp_global(t->interp, seed)->data[0];
   PTC_TRY(train(t));
   if (t->run->print_to) ptc_run_print_scalars(t->interp, func, t->run->print_to);
-  if (t->run->dump_path)
-    PTC_TRY(ptc_run_dump(t->interp, func, t->run->mode, t->run->dump_path));
+  if (t->run->dump_path) PTC_TRY(ptc_run_dump(t->interp, func, t->run->mode, t->run->dump_path));
   if (options->num_val) PTC_TRY(evaluate(t));
   return options->sample ? sample(t) : PTC_OK;
 }

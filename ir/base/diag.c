@@ -64,9 +64,10 @@ static void record(ptc_diag_t *diag, ptc_severity_t severity, ptc_loc_t loc, con
     diag->items = ptc_xrealloc(diag->items, (size_t)diag->capacity * sizeof(*diag->items));
   }
   if (loc.file) loc.file = ptc_arena_strdup(&diag->arena, loc.file);
-  diag->items[diag->num_items++] = (ptc_diagnostic_t){
-      .severity = severity, .id = ptc_arena_strdup(&diag->arena, id), .loc = loc,
-      .message = message};
+  diag->items[diag->num_items++] = (ptc_diagnostic_t){.severity = severity,
+                                                      .id = ptc_arena_strdup(&diag->arena, id),
+                                                      .loc = loc,
+                                                      .message = message};
 }
 
 // A marker item that swallows the notes of a dropped error.
@@ -117,7 +118,8 @@ static size_t printable_length(const char *text, size_t len) {
     if ((p[i] & 0xc0) != 0x80) return 0;
   // Overlong forms, surrogates, beyond U+10FFFF, C1 controls.
   if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-      (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f) || (p[0] == 0xc2 && p[1] < 0xa0))
+      (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f) ||
+      (p[0] == 0xc2 && p[1] < 0xa0))
     return 0;
   return size;
 }
@@ -126,8 +128,10 @@ static size_t printable_length(const char *text, size_t len) {
 static void print_safe(FILE *out, const char *text, size_t len) {
   for (size_t i = 0; i < len;) {
     size_t size = printable_length(text + i, len - i);
-    if (size) fwrite(text + i, 1, size, out);
-    else fputc(text[i] == '\t' ? ' ' : '?', out);
+    if (size)
+      fwrite(text + i, 1, size, out);
+    else
+      fputc(text[i] == '\t' ? ' ' : '?', out);
     i += size ? size : 1;
   }
 }
@@ -184,9 +188,12 @@ static void print_json_string(FILE *out, const char *text) {
   for (size_t i = 0; i < len;) {
     unsigned char c = (unsigned char)text[i];
     size_t size = printable_length(text + i, len - i);
-    if (c == '"' || c == '\\') fprintf(out, "\\%c", c);
-    else if (size) fwrite(text + i, 1, size, out);
-    else fprintf(out, "\\u%04x", c < 0x80 ? c : 0xfffd);  // JSON is UTF-8
+    if (c == '"' || c == '\\')
+      fprintf(out, "\\%c", c);
+    else if (size)
+      fwrite(text + i, 1, size, out);
+    else
+      fprintf(out, "\\u%04x", c < 0x80 ? c : 0xfffd);  // JSON is UTF-8
     i += size ? size : 1;
   }
   fputc('"', out);
@@ -195,8 +202,10 @@ static void print_json_string(FILE *out, const char *text) {
 static void print_json(const ptc_diagnostic_t *item, FILE *out) {
   fprintf(out, "{\"severity\":\"%s\",\"id\":\"%s\",\"file\":", severity_names[item->severity],
           item->id);
-  if (item->loc.file) print_json_string(out, item->loc.file);
-  else fputs("null", out);
+  if (item->loc.file)
+    print_json_string(out, item->loc.file);
+  else
+    fputs("null", out);
   fprintf(out, ",\"line\":%" PRId32 ",\"column\":%" PRId32 ",\"message\":", item->loc.line,
           item->loc.column);
   print_json_string(out, item->message);
@@ -207,8 +216,10 @@ void ptc_diag_print(const ptc_diag_t *diag, FILE *out, ptc_diag_format_t format,
   for (int64_t i = 0; i < diag->num_items; i++) {
     const ptc_diagnostic_t *item = &diag->items[i];
     if (!item->message) continue;
-    if (format == PTC_DIAG_JSON) print_json(item, out);
-    else print_text(diag, item, out, color);
+    if (format == PTC_DIAG_JSON)
+      print_json(item, out);
+    else
+      print_text(diag, item, out, color);
   }
   int64_t max_errors = diag->max_errors ? diag->max_errors : DEFAULT_MAX_ERRORS;
   if (diag->num_errors > max_errors && format == PTC_DIAG_TEXT)

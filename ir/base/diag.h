@@ -21,7 +21,7 @@ typedef enum ptc_severity_e { PTC_ERROR, PTC_WARNING, PTC_NOTE } ptc_severity_t;
 
 typedef struct ptc_diagnostic_s {
   ptc_severity_t severity;
-  const char *id;       // stable, kebab-case: "unknown-name"; a verifier constraint: "einsum-c2"
+  const char *id;  // stable, kebab-case: "unknown-name"; a verifier constraint: "einsum-c2"
   ptc_loc_t loc;
   const char *message;  // lower case, no full stop, names quoted, offending values shown
 } ptc_diagnostic_t;

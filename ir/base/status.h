@@ -13,9 +13,9 @@ typedef enum ptc_status_e {
 } ptc_status_t;
 
 // Returns the status from the enclosing function if |expr| is not PTC_OK.
-#define PTC_TRY(expr)                               \
-  do {                                              \
-    ptc_status_t ptc_try_status_ = (expr);          \
+#define PTC_TRY(expr)                                      \
+  do {                                                     \
+    ptc_status_t ptc_try_status_ = (expr);                 \
     if (ptc_try_status_ != PTC_OK) return ptc_try_status_; \
   } while (0)
 

@@ -2,8 +2,8 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +27,7 @@ void ptc_str_append_n(ptc_str_t *str, const char *text, size_t len) {
   str->data[str->len] = '\0';
 }
 
-void ptc_str_append(ptc_str_t *str, const char *text) {
-  ptc_str_append_n(str, text, strlen(text));
-}
+void ptc_str_append(ptc_str_t *str, const char *text) { ptc_str_append_n(str, text, strlen(text)); }
 
 void ptc_str_printf(ptc_str_t *str, const char *format, ...) {
   va_list args, again;

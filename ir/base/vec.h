@@ -14,19 +14,19 @@
     int64_t len, cap; \
   }
 // Appends |value|; may move the data.
-#define PTC_VEC_PUSH(vec, value)                                                              \
-  do {                                                                                        \
-    if ((vec)->len == (vec)->cap) {                                                           \
-      (vec)->cap = (vec)->cap ? 2 * (vec)->cap : 8;                                           \
-      (vec)->data = ptc_xrealloc((vec)->data, (size_t)(vec)->cap * sizeof(*(vec)->data));     \
-    }                                                                                         \
-    (vec)->data[(vec)->len++] = (value);                                                      \
+#define PTC_VEC_PUSH(vec, value)                                                          \
+  do {                                                                                    \
+    if ((vec)->len == (vec)->cap) {                                                       \
+      (vec)->cap = (vec)->cap ? 2 * (vec)->cap : 8;                                       \
+      (vec)->data = ptc_xrealloc((vec)->data, (size_t)(vec)->cap * sizeof(*(vec)->data)); \
+    }                                                                                     \
+    (vec)->data[(vec)->len++] = (value);                                                  \
   } while (0)
-#define PTC_VEC_FREE(vec)                       \
-  do {                                          \
-    free((vec)->data);                          \
-    (vec)->data = NULL;                         \
-    (vec)->len = (vec)->cap = 0;                \
+#define PTC_VEC_FREE(vec)        \
+  do {                           \
+    free((vec)->data);           \
+    (vec)->data = NULL;          \
+    (vec)->len = (vec)->cap = 0; \
   } while (0)
 
 #endif  // PTC_IR_BASE_VEC_H_

@@ -67,12 +67,16 @@ static void write_leaf(writer_t *w) {
   }
   if (roll(w, 12) == 0) {
     // A gather: from a table with another dim, or a vector.
-    if (n == 2) ptc_str_printf(&w->text, "g%c[x%c[%c],%c]", dims[1], dims[0], dims[0], dims[1]);
-    else ptc_str_printf(&w->text, "g[x%c[%c]]", dims[0], dims[0]);
+    if (n == 2)
+      ptc_str_printf(&w->text, "g%c[x%c[%c],%c]", dims[1], dims[0], dims[0], dims[1]);
+    else
+      ptc_str_printf(&w->text, "g[x%c[%c]]", dims[0], dims[0]);
     return;
   }
-  if (n == 2) ptc_str_printf(&w->text, "t%s[%c,%c]", dims, dims[0], dims[1]);
-  else ptc_str_printf(&w->text, "t%s[%s]", dims, dims);
+  if (n == 2)
+    ptc_str_printf(&w->text, "t%s[%c,%c]", dims, dims[0], dims[1]);
+  else
+    ptc_str_printf(&w->text, "t%s[%s]", dims, dims);
 }
 
 static void write_expr(writer_t *w, int depth);
@@ -81,13 +85,23 @@ static void write_expr(writer_t *w, int depth);
 static void write_factor(writer_t *w, int depth) {
   static const char *const calls[] = {"gelu", "silu", "tanh", "sigmoid", "sin", "cos"};
   switch (depth == 0 ? 0 : roll(w, 16)) {
-    case 0: case 1: case 2: case 3: case 4: case 5: case 6: case 7: write_leaf(w); break;
-    case 8: case 9: case 10:
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+    case 5:
+    case 6:
+    case 7: write_leaf(w); break;
+    case 8:
+    case 9:
+    case 10:
       ptc_str_append(&w->text, "(");
       write_expr(w, depth - 1);
       ptc_str_append(&w->text, ")");
       break;
-    case 11: case 12:
+    case 11:
+    case 12:
       ptc_str_printf(&w->text, "%s(", calls[roll(w, 6)]);
       write_expr(w, depth - 1);
       ptc_str_append(&w->text, ")");
@@ -115,8 +129,10 @@ static void write_product(writer_t *w, int depth) {
   int n = 1 + (int)roll(w, 3);
   for (int i = 0; i < n; i++) {
     if (i) ptc_str_append(&w->text, roll(w, 5) == 0 ? " / " : " * ");
-    if (roll(w, 20) == 0) ptc_str_append(&w->text, "0.5");
-    else write_factor(w, depth);
+    if (roll(w, 20) == 0)
+      ptc_str_append(&w->text, "0.5");
+    else
+      write_factor(w, depth);
   }
 }
 

@@ -25,7 +25,8 @@ static measured_t measure(const char *model, const char *blocks, const char *lay
   ptc_diag_init(&diag);
   ptc_module_t *module = NULL;
   measured_t size = {0};
-  ptc_status_t status = ptc_compile_text(&diag, path.data, source.data, source.len, &options, &module);
+  ptc_status_t status =
+      ptc_compile_text(&diag, path.data, source.data, source.len, &options, &module);
   if (status == PTC_OK && module) {
     ptc_pass_ctx_t ctx;
     ptc_pass_ctx_init(&ctx, NULL);
@@ -73,8 +74,9 @@ static void test_depth(void) {
     UNIT_CHECK(few.globals == many.globals, rows[i].model);
     UNIT_CHECK(few.lines == many.lines, rows[i].model);
     UNIT_CHECK((double)many.bytes < 1.01 * (double)few.bytes, rows[i].model);
-    printf("\n    %s %s: %d ops, %d globals, %d lines, %d and %d bytes", rows[i].model, rows[i].blocks,
-           (int)few.ops, (int)few.globals, (int)few.lines, (int)few.bytes, (int)many.bytes);
+    printf("\n    %s %s: %d ops, %d globals, %d lines, %d and %d bytes", rows[i].model,
+           rows[i].blocks, (int)few.ops, (int)few.globals, (int)few.lines, (int)few.bytes,
+           (int)many.bytes);
   }
 }
 

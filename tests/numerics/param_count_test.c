@@ -15,13 +15,22 @@ typedef struct count_row_s {
 // Sizes of the published checkpoints (tied embeddings counted once).
 static const count_row_t rows[] = {
     {"GPT-2 small", "samples/gpt2.ptm", {{0}}, 0, 124439808},
-    {"GPT-2 large", "samples/gpt2.ptm",
-     {{"layers", "36"}, {"d", "1280"}, {"heads", "20"}}, 3, 774030080},
-    {"GPT-2 XL", "samples/gpt2.ptm",
-     {{"layers", "48"}, {"d", "1600"}, {"heads", "25"}}, 3, 1557611200},
+    {"GPT-2 large",
+     "samples/gpt2.ptm",
+     {{"layers", "36"}, {"d", "1280"}, {"heads", "20"}},
+     3,
+     774030080},
+    {"GPT-2 XL",
+     "samples/gpt2.ptm",
+     {{"layers", "48"}, {"d", "1600"}, {"heads", "25"}},
+     3,
+     1557611200},
     {"Llama 3 8B", "samples/llama3.ptm", {{0}}, 0, 8030261248},
-    {"Llama 3 70B", "samples/llama3.ptm",
-     {{"layers", "80"}, {"d", "8192"}, {"heads", "64"}, {"ffn", "28672"}}, 4, 70553706496},
+    {"Llama 3 70B",
+     "samples/llama3.ptm",
+     {{"layers", "80"}, {"d", "8192"}, {"heads", "64"}, {"ffn", "28672"}},
+     4,
+     70553706496},
 };
 
 static ptc_module_t *compile(ptc_diag_t *diag, const char *file, const ptc_override_t *sets,

@@ -1,6 +1,8 @@
 // Proves: random models of every statement form compile, verify, keep their meaning through every
 // pass, and have the gradient that finite differences give; together they reach every row of ops.def.
 // PTC_CASES sets the number of random models, PTC_SEED their first seed.
+#include "tests/support/random_model.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +11,6 @@
 #include "ir/interp.h"
 #include "ir/op.h"
 #include "passes/check_semantics.h"
-#include "tests/support/random_model.h"
 #include "tests/support/unit.h"
 
 // The fixed seeds reach every form and op by themselves; the random ones look further.
@@ -31,7 +32,8 @@ static void count_module(const ptc_module_t *module) {
 static ptc_module_t *compile(ptc_diag_t *diag, const ptc_str_t *text, const char *stop_after,
                              bool check) {
   ptc_module_t *module = NULL;
-  if (ptc_compile_text(diag, "random.ptm", text->data, text->len, NULL, &module) != PTC_OK) return NULL;
+  if (ptc_compile_text(diag, "random.ptm", text->data, text->len, NULL, &module) != PTC_OK)
+    return NULL;
   ptc_pass_options_t options = {.stop_after = stop_after, .check_semantics = check};
   ptc_pass_ctx_t ctx;
   ptc_pass_ctx_init(&ctx, &options);
@@ -120,9 +122,12 @@ static void run_case(uint64_t seed) {
   ptc_module_t *lowered = compile(&diag, &text, "infer-shapes", false);
   ptc_module_t *differentiated = lowered ? compile(&diag, &text, "autodiff", false) : NULL;
   ptc_module_t *whole = differentiated ? compile(&diag, &text, NULL, true) : NULL;
-  if (!lowered) what = "does not compile";
-  else if (!differentiated) what = "is not differentiated";
-  else if (!whole) what = "does not pass the pipeline";
+  if (!lowered)
+    what = "does not compile";
+  else if (!differentiated)
+    what = "is not differentiated";
+  else if (!whole)
+    what = "does not pass the pipeline";
   if (!what) {
     count_module(lowered);
     count_module(differentiated);

@@ -126,18 +126,14 @@ static void no_global(ptc_module_t *module) {
 }
 
 const bad_module_t bad_modules[] = {
-    {"module-c1", same_functions},    {"module-c2", same_globals},
-    {"module-c3", same_axes},         {"module-c3", empty_axis},
-    {"global-c2", negative_turn},     {"global-c2", turns_in_place},
-    {"func-c1", unbound_argument},    {"func-c4", lost_description},
-    {"op-c1", broken_parent},         {"op-c1", broken_result},
-    {"op-c1", foreign_body},          {"op-c2", missing_body},
-    {"value-c1", missing_operand},    {"value-c2", late_definition},
-    {"value-c3", inner_value},        {"attr-c3", unknown_attribute},
-    {"type-c1", no_type},             {"type-c3", other_type},
-    {"type-c4", same_dims},           {"size-c1", huge_type},
-    {"size-c1", negative_extent},     {"type-c5", no_such_axis},
-    {"return-c1", unnamed_result},    {"return-c1", unknown_role},
+    {"module-c1", same_functions},  {"module-c2", same_globals},   {"module-c3", same_axes},
+    {"module-c3", empty_axis},      {"global-c2", negative_turn},  {"global-c2", turns_in_place},
+    {"func-c1", unbound_argument},  {"func-c4", lost_description}, {"op-c1", broken_parent},
+    {"op-c1", broken_result},       {"op-c1", foreign_body},       {"op-c2", missing_body},
+    {"value-c1", missing_operand},  {"value-c2", late_definition}, {"value-c3", inner_value},
+    {"attr-c3", unknown_attribute}, {"type-c1", no_type},          {"type-c3", other_type},
+    {"type-c4", same_dims},         {"size-c1", huge_type},        {"size-c1", negative_extent},
+    {"type-c5", no_such_axis},      {"return-c1", unnamed_result}, {"return-c1", unknown_role},
     {"return-c4", no_global},
 };
 const int num_bad_modules = sizeof(bad_modules) / sizeof(*bad_modules);

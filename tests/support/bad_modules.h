@@ -5,8 +5,8 @@
 #include "ir/module.h"
 
 typedef struct bad_module_s {
-  const char *label;                     // of the one diagnostic that ptc_module_verify must emit
-  void (*spoil)(ptc_module_t *module);   // applied to the good module
+  const char *label;                    // of the one diagnostic that ptc_module_verify must emit
+  void (*spoil)(ptc_module_t *module);  // applied to the good module
 } bad_module_t;
 
 extern const bad_module_t bad_modules[];

@@ -9,10 +9,10 @@ enum { MAX_EXPECTATIONS = 256, NO_LINE = 0 };
 
 typedef struct expectation_s {
   ptc_severity_t severity;
-  int32_t line;       // NO_LINE: without a place
-  int32_t column;     // 0: any
+  int32_t line;    // NO_LINE: without a place
+  int32_t column;  // 0: any
   int32_t own_line;
-  const char *text;   // in the section, not terminated
+  const char *text;  // in the section, not terminated
   int text_len;
   bool is_met;
 } expectation_t;
@@ -21,8 +21,8 @@ typedef struct expectation_s {
 
 static void add_section(expect_sections_t *sections, const char *path, int32_t line,
                         const char *text, size_t len) {
-  sections->items = ptc_xrealloc(sections->items,
-                                 (size_t)(sections->count + 1) * sizeof(*sections->items));
+  sections->items =
+      ptc_xrealloc(sections->items, (size_t)(sections->count + 1) * sizeof(*sections->items));
   expect_section_t *section = &sections->items[sections->count++];
   const char *slash = strrchr(path, '/');
   ptc_str_t name = {0}, padded = {0}, copy = {0};
@@ -108,8 +108,12 @@ static int32_t parse_place(const char *text, const char *end, int32_t own_line,
 
 // The expectations of |section|; -1 if one is malformed.
 static int parse_expectations(const expect_section_t *section, expectation_t *out) {
-  static const struct { const char *word; ptc_severity_t severity; } words[] = {
-      {"expected-error", PTC_ERROR}, {"expected-warning", PTC_WARNING}, {"expected-note", PTC_NOTE}};
+  static const struct {
+    const char *word;
+    ptc_severity_t severity;
+  } words[] = {{"expected-error", PTC_ERROR},
+               {"expected-warning", PTC_WARNING},
+               {"expected-note", PTC_NOTE}};
   int count = 0;
   int32_t line = 1;
   const char *end = section->text + section->len;
@@ -167,8 +171,8 @@ bool expect_check(const expect_section_t *section, const ptc_diag_t *diag, ptc_s
     if (met || item->severity == PTC_NOTE) continue;
     ok = false;
     ptc_str_printf(out_report, "%s: %" PRId32 ":%" PRId32 ": unexpected %s: %s [%s]\n",
-                   section->name, item->loc.file ? item->loc.line : 0, item->loc.column, severities[item->severity], item->message,
-                   item->id);
+                   section->name, item->loc.file ? item->loc.line : 0, item->loc.column,
+                   severities[item->severity], item->message, item->id);
   }
   for (int j = 0; j < count; j++) {
     if (expectations[j].is_met) continue;

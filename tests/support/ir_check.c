@@ -109,8 +109,10 @@ typedef struct pattern_s {
 static int count_groups(const char *text, size_t len) {
   int groups = 0;
   for (size_t i = 0; i < len; i++) {
-    if (text[i] == '\\') i++;
-    else groups += text[i] == '(';
+    if (text[i] == '\\')
+      i++;
+    else
+      groups += text[i] == '(';
   }
   return groups;
 }
@@ -177,8 +179,8 @@ static void bind(checker_t *c, const binding_t *binding, const char *text, regma
     memcpy(variable->name, binding->name, binding->len);
   }
   if (variable)
-    variable->value = ptc_arena_strndup(&c->arena, text + match.rm_so,
-                                        (size_t)(match.rm_eo - match.rm_so));
+    variable->value =
+        ptc_arena_strndup(&c->arena, text + match.rm_so, (size_t)(match.rm_eo - match.rm_so));
 }
 
 // Searches [start, end); on success *out_start and *out_end surround the match. -1: bad pattern.

@@ -7,14 +7,14 @@ typedef struct compare_s {
   bool with_locations;
 } compare_t;
 
-#define SAME(condition, what) \
-  do {                        \
+#define SAME(condition, what)      \
+  do {                             \
     if (!(condition)) return what; \
   } while (0)
-#define TRY(expression)                       \
-  do {                                        \
-    const char *difference_ = (expression);   \
-    if (difference_) return difference_;      \
+#define TRY(expression)                     \
+  do {                                      \
+    const char *difference_ = (expression); \
+    if (difference_) return difference_;    \
   } while (0)
 
 static bool same_text(const char *a, const char *b) {
@@ -110,8 +110,7 @@ static const char *compare_modules(compare_t *c, const ptc_module_t *a, const pt
          "an axis");
   SAME(ptc_attrs_equal(&a->config, &b->config), "the config");
   SAME(a->num_globals == b->num_globals, "the number of globals");
-  for (int64_t i = 0; i < a->num_globals; i++)
-    TRY(compare_global(c, a->globals[i], b->globals[i]));
+  for (int64_t i = 0; i < a->num_globals; i++) TRY(compare_global(c, a->globals[i], b->globals[i]));
   const ptc_func_t *x = a->funcs, *y = b->funcs;
   for (; x && y; x = x->next, y = y->next) TRY(compare_func(c, x, y));
   SAME(!x && !y, "the number of functions");

@@ -42,9 +42,11 @@ static void emit(maker_t *m, const char *format, ...) {
 }
 
 static void write_mlp(maker_t *m, int i) {
-  static const char *const acts[] = {"gelu(%s)", "gelu(%s, approx = tanh)", "silu(%s)", "relu(%s)",
-                                     "sigmoid(%s)", "tanh(%s)", "softplus(%s)", "erf(%s)", "sin(%s)",
-                                     "cos(%s)"};
+  static const char *const acts[] = {"gelu(%s)",     "gelu(%s, approx = tanh)",
+                                     "silu(%s)",     "relu(%s)",
+                                     "sigmoid(%s)",  "tanh(%s)",
+                                     "softplus(%s)", "erf(%s)",
+                                     "sin(%s)",      "cos(%s)"};
   // Two of them, so that a few hundred models hold each many times.
   char first[64], second[64], act[160];
   snprintf(first, sizeof(first), pick(m, acts, 10), "u[b, s, f]");
@@ -53,7 +55,8 @@ static void write_mlp(maker_t *m, int i) {
   count(m, RANDOM_MODEL_CONTRACTION);
   emit(m,
        "layer l%d(x[b, s, d], width = %d) {\n  dim f = width\n"
-       "  param w1[d, f], w2[f, d] ~ normal(0.3)\n  param(decay = on, lr = 0.5) b1[f] ~ normal(0.1)\n"
+       "  param w1[d, f], w2[f, d] ~ normal(0.3)\n  param(decay = on, lr = 0.5) b1[f] ~ "
+       "normal(0.1)\n"
        "  u[b, s, f] = x[b, s, d] * w1[d, f] + b1[f]\n  y[b, s, d] = %s * w2[f, d]\n"
        "  return x + y\n}\n",
        i, 2 + below(m, 5), act);
@@ -68,11 +71,13 @@ static void write_attention(maker_t *m, int i) {
        "layer l%d(x[b, s, d]) {\n  dim h = %d, k = %d, g = %d, t = s\n"
        "  param wq[d, h, g, k], wk[d, h, k], wv[d, h, k], wo[h, g, k, d] ~ normal(0.3)\n"
        "  q[b, s, h, g, k] = x[b, s, d] * wq[d, h, g, k]\n"
-       "  key[b, s, h, k] = x[b, s, d] * wk[d, h, k]\n  val[b, s, h, k] = x[b, s, d] * wv[d, h, k]\n",
+       "  key[b, s, h, k] = x[b, s, d] * wk[d, h, k]\n  val[b, s, h, k] = x[b, s, d] * wv[d, h, "
+       "k]\n",
        i, 1 + below(m, 2), 2 + 2 * below(m, 2), 1 + below(m, 2));
   if (rope)
-    emit(m, "  q = rope[k](q, at = s, base = 100, style = %s, dims = 2)\n"
-            "  key = rope[k](key, at = s, base = 100, style = %s, dims = 2)\n",
+    emit(m,
+         "  q = rope[k](q, at = s, base = 100, style = %s, dims = 2)\n"
+         "  key = rope[k](key, at = s, base = 100, style = %s, dims = 2)\n",
          i % 2 ? "interleaved" : "half", i % 2 ? "interleaved" : "half");
   const char *dropout = coin(m) ? ", dropout = 0.3" : "", *cap = coin(m) ? ", softcap = 2" : "";
   if (self) {
@@ -82,7 +87,8 @@ static void write_attention(maker_t *m, int i) {
     count(m, RANDOM_MODEL_RENAMED);
     emit(m,
          "  param rel[h, g] ~ normal(0.2)\n"
-         "  a = attention[t](q, key[b, t, h, k], val[b, t, h, k], dot = k, mask = index(t) <= index(s) "
+         "  a = attention[t](q, key[b, t, h, k], val[b, t, h, k], dot = k, mask = index(t) <= "
+         "index(s) "
          "+ 1 and (index(t) + index(s)) %% 3 != 1, bias = rel[h, g] * (index(t) - index(s))%s%s)\n",
          cap, dropout);
   }
@@ -94,13 +100,15 @@ static void write_spelled(maker_t *m, int i) {
   count(m, RANDOM_MODEL_WHERE);
   count(m, RANDOM_MODEL_INDEX);
   count(m, RANDOM_MODEL_N_ARY);
-  emit(m,
-       "layer l%d(x[b, s, d]) {\n  dim t = s, k = %d\n  param wq[d, k], wk[d, k], wv[d, k], wo[k, d] ~ "
-       "normal(0.3)\n  q[b, s, k] = x[b, s, d] * wq[d, k]\n  key[b, s, k] = x[b, s, d] * wk[d, k]\n"
-       "  val[b, s, k] = x[b, s, d] * wv[d, k]\n  z[b, s, t] = q[b, s, k] * key[b, t, k] / sqrt(k)\n"
-       "  m[b, s, t] = where(index(t) <= index(s), z[b, s, t], -inf)\n"
-       "  y[b, s, d] = softmax[t](m)[b, s, t] * val[b, t, k] * wo[k, d]\n  return x + y\n}\n",
-       i, 1 + below(m, 4));
+  emit(
+      m,
+      "layer l%d(x[b, s, d]) {\n  dim t = s, k = %d\n  param wq[d, k], wk[d, k], wv[d, k], wo[k, "
+      "d] ~ "
+      "normal(0.3)\n  q[b, s, k] = x[b, s, d] * wq[d, k]\n  key[b, s, k] = x[b, s, d] * wk[d, k]\n"
+      "  val[b, s, k] = x[b, s, d] * wv[d, k]\n  z[b, s, t] = q[b, s, k] * key[b, t, k] / sqrt(k)\n"
+      "  m[b, s, t] = where(index(t) <= index(s), z[b, s, t], -inf)\n"
+      "  y[b, s, d] = softmax[t](m)[b, s, t] * val[b, t, k] * wo[k, d]\n  return x + y\n}\n",
+      i, 1 + below(m, 4));
 }
 
 static void write_conv(maker_t *m, int i) {
@@ -153,7 +161,8 @@ static void write_tuple(maker_t *m, int i) {
   count(m, RANDOM_MODEL_NORM);
   emit(m,
        "layer l%d(x[b, s, d]) {\n  dim h = %d, k = d / %d\n  q[b, s, h, k] = x[b, s, (h, k)]\n"
-       "  n = %s\n  flat[b, s, (h, k)] = n[b, s, h, k] * q[b, s, h, k]\n  y[b, s, d] = flat[b, s, d]\n"
+       "  n = %s\n  flat[b, s, (h, k)] = n[b, s, h, k] * q[b, s, h, k]\n  y[b, s, d] = flat[b, s, "
+       "d]\n"
        "  return x + 0.3 * y\n}\n",
        i, m->heads, m->heads,
        coin(m) ? "rmsnorm[k](q, offset = 1)" : "layernorm[h, k](q, eps = 1e-3)");
@@ -174,19 +183,22 @@ static void write_elementwise(maker_t *m, int i) {
   count(m, RANDOM_MODEL_WHERE);
   count(m, RANDOM_MODEL_CAST);
   emit(m,
-       "layer l%d(x[b, s, d]) {\n  param a[d] : %s ~ truncated_normal(0.5)\n  param g[] ~ constant(0.7)\n"
+       "layer l%d(x[b, s, d]) {\n  param a[d] : %s ~ truncated_normal(0.5)\n  param g[] ~ "
+       "constant(0.7)\n"
        "  one = exp(-(x ^ 2)) + log(abs(x) + 1) - rsqrt(x * x + 1)\n"
        "  two = min(x, 0.3) * max(x, -0.4) + (abs(x) + 1) ^ 1.5 / 3\n"
        "  odd = x %% 2 + floor(x) - ceil(x) + sign(x) * 0.1 + int(x)\n"
        "  even = not (index(s) %% 2 == 1) or index(s) > 5 and index(s) < 9\n"
-       "  three[b, s, d] = where(even[s], one[b, s, d], two[b, s, d]) + a[d] * sqrt(x[b, s, d] ^ 2 + 1)\n"
+       "  three[b, s, d] = where(even[s], one[b, s, d], two[b, s, d]) + a[d] * sqrt(x[b, s, d] ^ 2 "
+       "+ 1)\n"
        "  fin = where(is_finite(three), g * three, 0)\n"
        "  return x + 0.2 * fin + 0.1 * odd\n}\n",
        i, coin(m) ? "bf16" : "f32");
 }
 
 static void write_norm(maker_t *m, int i) {
-  static const char *const norms[] = {"layernorm[d](x)", "rmsnorm[d](x)", "rmsnorm@n[d](x, offset = 1)",
+  static const char *const norms[] = {"layernorm[d](x)", "rmsnorm[d](x)",
+                                      "rmsnorm@n[d](x, offset = 1)",
                                       "layernorm[d](x, affine = off)", "rmsnorm[s, d](x)"};
   count(m, RANDOM_MODEL_NORM);
   emit(m, "layer l%d(x[b, s, d]) {\n  n = %s\n  return x + n\n}\n", i, pick(m, norms, 5));
@@ -197,9 +209,9 @@ static void write_dropout(maker_t *m, int i) {
   emit(m, "layer l%d(x[b, s, d]) {\n  return dropout(x, 0.2) + dropout(0.5 * x, 0.4)\n}\n", i);
 }
 
-static const layer_writer_t writers[] = {write_mlp,   write_attention, write_spelled, write_conv,
-                                         write_routing, write_scan,    write_tuple,   write_concat,
-                                         write_elementwise, write_norm, write_dropout};
+static const layer_writer_t writers[] = {
+    write_mlp,   write_attention, write_spelled,     write_conv, write_routing, write_scan,
+    write_tuple, write_concat,    write_elementwise, write_norm, write_dropout};
 enum { NUM_WRITERS = sizeof(writers) / sizeof(*writers) };
 
 static void write_repeats(maker_t *m, int num_layers) {
@@ -214,8 +226,8 @@ static void write_repeats(maker_t *m, int num_layers) {
     case 1:
       count(m, RANDOM_MODEL_PERIOD);
       count(m, RANDOM_MODEL_IF);
-      emit(m, "  repeat %d as i {\n    if i %% 2 == 0 { x = l0(x) } else { x = l%d(x) }\n  }\n", 2 + 2 * n,
-           num_layers - 1);
+      emit(m, "  repeat %d as i {\n    if i %% 2 == 0 { x = l0(x) } else { x = l%d(x) }\n  }\n",
+           2 + 2 * n, num_layers - 1);
       return;
     case 2:
       count(m, RANDOM_MODEL_RUNS);
@@ -225,13 +237,14 @@ static void write_repeats(maker_t *m, int num_layers) {
       return;
     case 3:
       count(m, RANDOM_MODEL_NESTED);
-      emit(m, "  repeat %d {\n    repeat 2 { x = l0(x) }\n    x = l%d@outer(x)\n  }\n", n, num_layers - 1);
+      emit(m, "  repeat %d {\n    repeat 2 { x = l0(x) }\n    x = l%d@outer(x)\n  }\n", n,
+           num_layers - 1);
       return;
     case 4:
       count(m, RANDOM_MODEL_SHARED);
       count(m, RANDOM_MODEL_ALIAS);
-      emit(m, "  repeat %d { x = once(x) }\n  x = l%d@two(x)\n  x = l%d@two(x)\n", n, num_layers - 1,
-           num_layers - 1);
+      emit(m, "  repeat %d { x = once(x) }\n  x = l%d@two(x)\n  x = l%d@two(x)\n", n,
+           num_layers - 1, num_layers - 1);
       return;
     default:
       count(m, RANDOM_MODEL_SIZES);

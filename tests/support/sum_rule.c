@@ -9,7 +9,9 @@
 
 int64_t rule_extent(char dim) {
   switch (dim) {
-    case 'd': case 'e': case 't': return 3;
+    case 'd':
+    case 'e':
+    case 't': return 3;
     case 'f': return 4;
     case 'v': return 5;
     default: return 2;
@@ -63,8 +65,10 @@ static void read_name(reader_t *r, char *out, size_t size) {
   size_t n = 0;
   (void)peek(r);
   while (isalnum((unsigned char)*r->at) || *r->at == '_') {
-    if (n + 1 < size) out[n++] = *r->at;
-    else r->failed = true;
+    if (n + 1 < size)
+      out[n++] = *r->at;
+    else
+      r->failed = true;
     r->at++;
   }
   out[n] = '\0';
@@ -104,8 +108,10 @@ static int read_leaf(reader_t *r, const char *name, bool is_index) {
     if (accept(r, '[')) kid = read_leaf(r, place, true);
     int n = r->rule->nodes[node].num_kids;
     add_kid(r, node, kid, 1);
-    if (n < RULE_MAX_DIMS) r->rule->nodes[node].dims[n] = kid < 0 ? place[0] : '.';
-    else r->failed = true;
+    if (n < RULE_MAX_DIMS)
+      r->rule->nodes[node].dims[n] = kid < 0 ? place[0] : '.';
+    else
+      r->failed = true;
   } while (accept(r, ',') && !r->failed);
   need(r, ']');
   declare(r, name, r->rule->nodes[node].dims, is_index);

@@ -10,7 +10,7 @@ enum { RULE_MAX_NODES = 512, RULE_MAX_KIDS = 12, RULE_MAX_DIMS = 6, RULE_MAX_TEN
 
 typedef enum rule_kind_e {
   RULE_NUMBER,
-  RULE_LEAF,     // name[places]; a place is a dim or a leaf (a gather)
+  RULE_LEAF,  // name[places]; a place is a dim or a leaf (a gather)
   RULE_PAREN,
   RULE_NEG,
   RULE_SUM,      // sign: -1 for a subtracted term
@@ -27,8 +27,8 @@ typedef struct rule_node_s {
   double value;
   int kids[RULE_MAX_KIDS], sign[RULE_MAX_KIDS];  // LEAF: kids[i] < 0: place i is a dim
   int num_kids;
-  char dims[RULE_MAX_DIMS + 1];   // LEAF: the places' dims, '.' for a gather
-  uint32_t site;                  // PRODUCT: dims summed here, a bit per letter
+  char dims[RULE_MAX_DIMS + 1];  // LEAF: the places' dims, '.' for a gather
+  uint32_t site;                 // PRODUCT: dims summed here, a bit per letter
 } rule_node_t;
 
 // A tensor of a statement: dims of its declaration ('v' where a gather stands), data row-major.

@@ -1,9 +1,10 @@
 // Proves: ptc-opt does what the comments of tests/ir/*.ptir say; and the checker of those comments
 // notices what is wrong.
+#include "tests/support/ir_check.h"
+
 #include <dirent.h>
 #include <stdlib.h>
 
-#include "tests/support/ir_check.h"
 #include "tests/support/unit.h"
 
 static const struct {
@@ -18,13 +19,16 @@ static const struct {
     {"absent", "# CHECK: a\n# CHECK-NOT: x\n# CHECK: b\n", "x\na\nb\nx\n", true},
     {"present", "# CHECK: a\n# CHECK-NOT: x\n# CHECK: b\n", "a\nx\nb\n", false},
     {"present at the end", "# CHECK: a\n# CHECK-NOT: x\n", "a\nb\nx\n", false},
-    {"variable", "# CHECK: [[A:%[0-9]+]] = neg\n# CHECK: exp [[A]],\n", "%1 = neg\nexp %1, q\n", true},
-    {"other value", "# CHECK: [[A:%[0-9]+]] = neg\n# CHECK: exp [[A]],\n", "%1 = neg\nexp %2, q\n", false},
+    {"variable", "# CHECK: [[A:%[0-9]+]] = neg\n# CHECK: exp [[A]],\n", "%1 = neg\nexp %1, q\n",
+     true},
+    {"other value", "# CHECK: [[A:%[0-9]+]] = neg\n# CHECK: exp [[A]],\n", "%1 = neg\nexp %2, q\n",
+     false},
     {"unbound", "# CHECK: exp [[A]]\n", "exp [[A]]\n", false},
     {"regex", "# CHECK: a{{.*}}d e.\n", "abcd e.\n", true},
     {"literal", "# CHECK: e.\n", "ef\n", false},
     {"label", "# CHECK-LABEL: f\n# CHECK: a\n# CHECK-LABEL: g\n# CHECK: b\n", "f\na\ng\nb\n", true},
-    {"other block", "# CHECK-LABEL: f\n# CHECK: b\n# CHECK-LABEL: g\n# CHECK: a\n", "f\na\ng\nb\n", false},
+    {"other block", "# CHECK-LABEL: f\n# CHECK: b\n# CHECK-LABEL: g\n# CHECK: a\n", "f\na\ng\nb\n",
+     false},
     {"bad regex", "# CHECK: {{(}}\n", "(\n", false},
     {"nothing", "CHECK: a\n", "a\n", false},
 };

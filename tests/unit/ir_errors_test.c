@@ -38,8 +38,7 @@ static ptc_status_t run(ptc_module_t *module, const char *name) {
 // A section that begins with `# run: NAME` is interpreted, too.
 static ptc_status_t process(ptc_diag_t *diag, const expect_section_t *section) {
   ptc_module_t *module;
-  ptc_status_t status =
-      ptc_module_parse(diag, section->path, section->text, section->len, &module);
+  ptc_status_t status = ptc_module_parse(diag, section->path, section->text, section->len, &module);
   if (status == PTC_OK) status = ptc_module_infer_shapes(module);
   if (status == PTC_OK) status = ptc_module_verify(module);
   char name[32];
@@ -100,10 +99,12 @@ static void check_bad_runs(void) {
     const char *text, *id;
   } rows[] = {
       {"module \"m\"\ninput @x : i32[b=2] {range = 4}\nfunc @f(%x = @x) {\n"
-       "  return output \"x\" = %x\n}\n", "input-range"},
+       "  return output \"x\" = %x\n}\n",
+       "input-range"},
       {"module \"m\"\nfunc @f() {\n  %0 = constant {value = 1} : f32[]\n"
        "  %1 = broadcast %0 {dims = [a], extents = [1000000000]}\n"
-       "  return output \"x\" = %1\n}\n", "interp-size"},
+       "  return output \"x\" = %1\n}\n",
+       "interp-size"},
   };
   for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
     ptc_diag_t diag;
@@ -129,7 +130,8 @@ static void check_bad_runs(void) {
 static size_t next_id(const char **at) {
   for (const char *p = *at; (p = strchr(p, '"')); p++) {
     size_t len = strspn(p + 1, "abcdefghijklmnopqrstuvwxyz0123456789_-");
-    bool quoted = p[1 + len] == '"' && p[1] != '-', dash = len > 3 && memchr(p + 1, '-', len) != NULL;
+    bool quoted = p[1 + len] == '"' && p[1] != '-',
+         dash = len > 3 && memchr(p + 1, '-', len) != NULL;
     if (!quoted || !dash) continue;
     *at = p + 1;
     return len;

@@ -65,8 +65,10 @@ static void check_block(const block_t *frame, const block_t *block) {
   char row[128];
   snprintf(row, sizeof(row), "LANGUAGE.md:%d", block->line);
   ptc_str_t text = {0};
-  if (block->is_body) put_in_frame(frame, block, &text);
-  else ptc_str_append_n(&text, block->text, block->len);
+  if (block->is_body)
+    put_in_frame(frame, block, &text);
+  else
+    ptc_str_append_n(&text, block->text, block->len);
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   ptc_module_t *module = NULL;

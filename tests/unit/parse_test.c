@@ -27,7 +27,9 @@ static void drop(parsed_t *p) {
 
 // ---- expressions ----
 
-static const struct { const char *text, *tree; } expr_cases[] = {
+static const struct {
+  const char *text, *tree;
+} expr_cases[] = {
     {"a", "a"},
     {"1e-5", "1e-5"},
     {"007.50E+3", "007.50E+3"},
@@ -95,7 +97,9 @@ static void test_expressions(void) {
 
 // ---- statements and items: text, and its canonical form (NULL: the text itself) ----
 
-static const struct { const char *text, *printed; } print_cases[] = {
+static const struct {
+  const char *text, *printed;
+} print_cases[] = {
     {"model m {\n}\n", NULL},
     {"model m() {}", "model m {\n}\n"},
     {"model m(a = 1, b) {\n  x[b, s] = a\n}\n", NULL},
@@ -157,9 +161,9 @@ static void test_printing(void) {
 }
 
 static void test_samples(void) {
-  static const char *const names[] = {"bert",    "cluster",       "deepseek_v2", "gemma2",
-                                      "gpt2",    "gptj",          "llama3",      "llama3_packed",
-                                      "mamba2",  "mixtral",       "two_branch"};
+  static const char *const names[] = {"bert",   "cluster", "deepseek_v2", "gemma2",
+                                      "gpt2",   "gptj",    "llama3",      "llama3_packed",
+                                      "mamba2", "mixtral", "two_branch"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
     ptc_str_t path = {0}, first = {0}, second = {0};
     ptc_str_printf(&path, "%s/samples/%s.ptm", PTC_SOURCE_DIR, names[i]);
@@ -189,13 +193,14 @@ static bool is_at(ptc_loc_t loc, int32_t line, int32_t column) {
 
 static void test_locations(void) {
   parsed_t p;
-  parse(&p, "model m(a) {\n"
-            "  y[b] = x[b] +\n"
-            "         w[b] * 2\n"
-            "  input t[b, s] : int from text\n"
-            "  layer f(x[b]) { return -x }\n"
-            "}\n"
-            "parallel { shard w on tp over h }\n");
+  parse(&p,
+        "model m(a) {\n"
+        "  y[b] = x[b] +\n"
+        "         w[b] * 2\n"
+        "  input t[b, s] : int from text\n"
+        "  layer f(x[b]) { return -x }\n"
+        "}\n"
+        "parallel { shard w on tp over h }\n");
   CU_ASSERT_EQUAL_FATAL(p.status, PTC_OK);
   const ptc_item_t *model = &p.ast.items[0];
   CU_ASSERT(is_at(model->loc, 1, 7));
@@ -233,7 +238,9 @@ static void parse_nested(parsed_t *p, const char *head, const char *open, const 
 }
 
 static void test_depth(void) {
-  static const struct { const char *head, *open, *middle, *close, *tail; } cases[] = {
+  static const struct {
+    const char *head, *open, *middle, *close, *tail;
+  } cases[] = {
       {"model m { y = ", "(", "x", ")", " }"},
       {"model m { y = ", "f(", "x", ")", " }"},
       {"model m { y = ", "[", "x", "]", " }"},
@@ -340,19 +347,20 @@ static void test_missing_file(void) {
 
 static void test_rest_survives(void) {
   parsed_t p;
-  parse(&p, "model m {\n"
-            "  a = 1\n"
-            "  layer f(x[b]) {\n"
-            "    u = x[b] y[b]\n"
-            "    return u\n"
-            "  }\n"
-            "  b = = 2\n"
-            "  c = 3\n"
-            "}\n"
-            "train { lr = 1\n"
-            "  seed 2\n"
-            "  batch = 3 }\n"
-            "layer g = f\n");
+  parse(&p,
+        "model m {\n"
+        "  a = 1\n"
+        "  layer f(x[b]) {\n"
+        "    u = x[b] y[b]\n"
+        "    return u\n"
+        "  }\n"
+        "  b = = 2\n"
+        "  c = 3\n"
+        "}\n"
+        "train { lr = 1\n"
+        "  seed 2\n"
+        "  batch = 3 }\n"
+        "layer g = f\n");
   CU_ASSERT_EQUAL(p.status, PTC_INVALID_INPUT);
   CU_ASSERT_EQUAL(p.diag.num_errors, 3);
   CU_ASSERT_EQUAL_FATAL(p.ast.num_items, 3);
@@ -380,8 +388,10 @@ static void test_mutations(void) {
     char *copy = malloc(len + 1);
     memcpy(copy, text, len + 1);
     size_t copy_len = len, at = (size_t)(unit_random(&state) % len);
-    if (i % 4 == 0) copy_len = at;
-    else copy[at] = marks[unit_random(&state) % (sizeof(marks) - 1)];
+    if (i % 4 == 0)
+      copy_len = at;
+    else
+      copy[at] = marks[unit_random(&state) % (sizeof(marks) - 1)];
     parsed_t p;
     ptc_diag_init(&p.diag);
     ptc_ast_init(&p.ast);

@@ -1,11 +1,12 @@
 // Proves: a module that is printed and read back is the same module, whatever its names, types,
 // attributes and nesting; printing is canonical; hostile texts meet limits.
+#include "ir/text.h"
+
 #include <math.h>
 #include <stdlib.h>
 
 #include "frontend/driver/compile.h"
 #include "ir/builder.h"
-#include "ir/text.h"
 #include "ir/verify.h"
 #include "tests/support/ir_equal.h"
 #include "tests/support/unit.h"
@@ -40,22 +41,28 @@ static const struct {
   const char *name, *text;
 } texts[] = {
     {"nothing", "module \"\"\n"},
-    {"names with escapes", "module \"a\\\"b\\\\c\\n\\t\\x01\\xff'\"\nconfig {'odd key' = 1, s = \"\\x7f\"}\n"},
+    {"names with escapes",
+     "module \"a\\\"b\\\\c\\n\\t\\x01\\xff'\"\nconfig {'odd key' = 1, s = \"\\x7f\"}\n"},
     {"empty function", "module \"m\"\nfunc @f() {\n}\n"},
     {"function of an odd name", "module \"m\"\nfunc @\"f g\"() {\n  return\n}\n"},
     {"kinds of attributes",
-     "module \"m\"\nconfig {a = 1, b = 1.0, c = true, d = \"s\", e = dim, f = [x, 'y z'], g = [1, -2],\n"
-     "  h = [1.5, -inf], i = ints[], j = floats[], k = [], l = 'true', m = -9223372036854775808}\n"},
+     "module \"m\"\nconfig {a = 1, b = 1.0, c = true, d = \"s\", e = dim, f = [x, 'y z'], g = [1, "
+     "-2],\n"
+     "  h = [1.5, -inf], i = ints[], j = floats[], k = [], l = 'true', m = "
+     "-9223372036854775808}\n"},
     {"floats",
      "module \"m\"\nconfig {a = inf, b = -inf, c = nan, d = -0.0, e = 1e300, f = 5e-324,\n"
-     "  g = 0.1, h = nan:0xfff8000000000000, i = nan:0x7ff8000000000001, j = 100000000000000000000}\n"},
+     "  g = 0.1, h = nan:0xfff8000000000000, i = nan:0x7ff8000000000001, j = "
+     "100000000000000000000}\n"},
     {"types",
      "module \"m\"\nmesh [\"tp\"=8, \"cp\"=2]\n"
      "input @a : bf16[x=8 \"tp\":1:2 \"cp\", zigzag=64 \"tp\":2:4 zigzag, 'a-b'=0]\n"
      "param @\"l.*.*.w\" turns (1:2, 0:3) : 2 x 3 x f16[partial=4]\n"
      "func @f(%a = @a) {\n  %0 = cast %a {to = \"f32\"} remat\n"
-     "  %1 = reduce_sum %0 {over = [x, zigzag]} : f32['a-b'=0] partial \"tp\":1:2 \"cp\" \"tp\":2:4 remat\n"
-     "  %2 = reduce_max %0 {over = [x]} : f32[zigzag=64 \"tp\":2:4 zigzag, 'a-b'=0] partial max \"tp\":1:2 \"cp\"\n"
+     "  %1 = reduce_sum %0 {over = [x, zigzag]} : f32['a-b'=0] partial \"tp\":1:2 \"cp\" "
+     "\"tp\":2:4 remat\n"
+     "  %2 = reduce_max %0 {over = [x]} : f32[zigzag=64 \"tp\":2:4 zigzag, 'a-b'=0] partial max "
+     "\"tp\":1:2 \"cp\"\n"
      "  return\n}\n"},
     {"bundles and nested repeats",
      "module \"m\"\nparam @\"l.*.*.w\" turns (0:1, 0:1) : 2 x 3 x f32[d=4]\ninput @x : f32[d=4]\n"
@@ -67,7 +74,8 @@ static const struct {
      "  repeat {count = 1} index %5 {\n    yield\n  }\n"
      "  return output \"y\" = %y, value \"ys\" = %ys\n}\n"},
     {"runs of one path",
-     "module \"m\"\nparam @\"l.*.w\" turns (0:2) : 3 x f32[]\nparam @\"l.*.w\" turns (1:2) : 3 x f32[]\n"
+     "module \"m\"\nparam @\"l.*.w\" turns (0:2) : 3 x f32[]\nparam @\"l.*.w\" turns (1:2) : 3 x "
+     "f32[]\n"
      "func @f(%a = @\"l.*.w\" (1:2), %b = @\"l.*.w\" (0:2)) {\n"
      "  return state @\"l.*.w\" (0:2) = %b, grad @\"l.*.w\" (1:2) = %a\n}\n"},
     {"values of one hint",
@@ -157,8 +165,9 @@ static void test_mutations(void) {
 }
 
 static void test_samples(void) {
-  static const char *const samples[] = {"bert",   "deepseek_v2",   "gemma2",  "gpt2",    "gptj",
-                                        "llama3", "llama3_packed", "mamba2", "mixtral", "two_branch"};
+  static const char *const samples[] = {"bert",    "deepseek_v2", "gemma2",        "gpt2",
+                                        "gptj",    "llama3",      "llama3_packed", "mamba2",
+                                        "mixtral", "two_branch"};
   for (size_t i = 0; i < sizeof(samples) / sizeof(*samples); i++) {
     char path[512];
     snprintf(path, sizeof(path), "%s/samples/%s.ptm", PTC_SOURCE_DIR, samples[i]);
@@ -185,7 +194,8 @@ static void test_samples(void) {
 
 // Names that only a program can give.
 static void test_built(void) {
-  static const char *const hints[] = {"x", "x", "x.1", "x.1", "7", "", "a b", "\x01\xff\"", "true", "."};
+  static const char *const hints[] = {"x", "x",   "x.1",        "x.1",  "7",
+                                      "",  "a b", "\x01\xff\"", "true", "."};
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   ptc_module_t *module = ptc_module_create(&diag, "\x80");
@@ -226,7 +236,8 @@ static void test_limits(void) {
   check_limit("config {a = [", "%d, ", 65537, "0]}\n");
   check_limit("func @f(%x = @x) {\n  %a", ", %%%d", 65536, " = neg %x\n  return\n}\n");
   check_limit("", "func @f%d() {\n  return\n}\n", 1025, "");
-  check_limit("func @f(%x = @x) {\n  return output \"o\" = %x", ", output \"%d\" = %%x", 65536, "\n}\n");
+  check_limit("func @f(%x = @x) {\n  return output \"o\" = %x", ", output \"%d\" = %%x", 65536,
+              "\n}\n");
 }
 #pragma GCC diagnostic pop
 

@@ -32,8 +32,9 @@ typedef struct fixture_s {
 static void set_up(fixture_t *f, const char *source, const char *bytes, size_t len) {
   ptc_diag_init(&f->diag);
   ptc_lower_options_t options = {0};
-  CU_ASSERT_EQUAL_FATAL(ptc_compile_text(&f->diag, "m.ptm", model_text, sizeof(model_text) - 1,
-                                         &options, &f->module), PTC_OK);
+  CU_ASSERT_EQUAL_FATAL(
+      ptc_compile_text(&f->diag, "m.ptm", model_text, sizeof(model_text) - 1, &options, &f->module),
+      PTC_OK);
   ptc_pass_ctx_t ctx;
   ptc_pass_ctx_init(&ctx, NULL);
   CU_ASSERT_EQUAL_FATAL(ptc_pipeline_train(&ctx, f->module), PTC_OK);
@@ -119,7 +120,8 @@ static void test_unfit_data(void) {
 }
 
 // What training printed, and its first number.
-static char *train(int64_t steps, int64_t sample, double lr, double *out_loss, const char **out_id) {
+static char *train(int64_t steps, int64_t sample, double lr, double *out_loss,
+                   const char **out_id) {
   char bytes[1201] = "";
   for (int i = 0; i < 100; i++) memcpy(bytes + 12 * i, "hello world\n", 12);
   fixture_t f;
@@ -130,15 +132,23 @@ static char *train(int64_t steps, int64_t sample, double lr, double *out_loss, c
   const char *specs[] = {f.spec}, *set[] = {sets};
   snprintf(sets, sizeof(sets), "lr=%g", lr);
   ptc_run_options_t run = {.init = true, .print_to = out, .sets = set, .num_sets = 1};
-  ptc_train_options_t options = {.data = specs, .val = specs, .num_data = 1, .num_val = 1,
-                                 .steps = steps, .sample = sample, .prompt = "h", .quiet = true};
+  ptc_train_options_t options = {.data = specs,
+                                 .val = specs,
+                                 .num_data = 1,
+                                 .num_val = 1,
+                                 .steps = steps,
+                                 .sample = sample,
+                                 .prompt = "h",
+                                 .quiet = true};
   ptc_status_t status = ptc_train_module(f.module, &run, &options);
   *out_id = f.diag.num_items ? f.diag.items[0].id : "";
   fclose(out);
   CU_ASSERT_EQUAL(status == PTC_OK, f.diag.num_errors == 0);
   *out_loss = status == PTC_OK ? strtod(text + strlen("loss loss "), NULL) : -1;
-  if (status != PTC_OK) *out_id = strcmp(*out_id, "non-finite-loss") ? "other" : "non-finite-loss";
-  else *out_id = "";
+  if (status != PTC_OK)
+    *out_id = strcmp(*out_id, "non-finite-loss") ? "other" : "non-finite-loss";
+  else
+    *out_id = "";
   tear_down(&f);
   return text;
 }
