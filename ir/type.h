@@ -9,10 +9,10 @@
 #include "ir/base/str.h"
 
 //        id     text     bytes  (integers: no fraction; floats: significand bits incl. the hidden one)
-#define PTC_DTYPES(X)                                                                    \
-  X(BOOL, "bool", 1)                                                                     \
-  X(I32, "i32", 4) X(I64, "i64", 8) X(F16, "f16", 2) X(BF16, "bf16", 2) X(F32, "f32", 4) \
-      X(F64, "f64", 8)
+#define PTC_DTYPES(X) \
+  X(BOOL, "bool", 1)  \
+  X(I32, "i32", 4)    \
+  X(I64, "i64", 8) X(F16, "f16", 2) X(BF16, "bf16", 2) X(F32, "f32", 4) X(F64, "f64", 8)
 
 typedef enum ptc_dtype_e {
 #define PTC_DTYPE_ENUM(id, text, bytes) PTC_##id,
