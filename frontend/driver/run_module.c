@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/driver/safetensors.h"
 #include "ir/base/vec.h"
+#include "runtime/safetensors.h"
 
 // --- names
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "frontend/driver/safetensors.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "runtime/safetensors.h"
 #include "tests/support/unit.h"
 
 static char folder[] = "/tmp/ptc_run_XXXXXX";

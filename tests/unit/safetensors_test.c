@@ -1,6 +1,6 @@
 // Proves: arrays of every dtype survive a file; the file is what the format says; malformed files
 // are refused, whatever they hold; a failed write leaves nothing behind.
-#include "frontend/driver/safetensors.h"
+#include "runtime/safetensors.h"
 
 #include <math.h>
 #include <stdlib.h>

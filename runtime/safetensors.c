@@ -1,6 +1,6 @@
 // The format: 8 bytes little-endian length of a JSON object, the object, the data. Each member is
 // "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}; "__metadata__" is free.
-#include "frontend/driver/safetensors.h"
+#include "runtime/safetensors.h"
 
 #include <errno.h>
 #include <inttypes.h>

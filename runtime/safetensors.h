@@ -1,6 +1,6 @@
 // Safetensors files: named arrays of numbers, exchanged with other programs.
-#ifndef PTC_FRONTEND_DRIVER_SAFETENSORS_H_
-#define PTC_FRONTEND_DRIVER_SAFETENSORS_H_
+#ifndef PTC_RUNTIME_SAFETENSORS_H_
+#define PTC_RUNTIME_SAFETENSORS_H_
 
 #include "ir/base/diag.h"
 #include "ir/type.h"
@@ -34,4 +34,4 @@ void ptc_tensor_file_deinit(ptc_tensor_file_t *file);
 // NULL if there is none.
 const ptc_named_tensor_t *ptc_tensor_file_find(const ptc_tensor_file_t *file, const char *name);
 
-#endif  // PTC_FRONTEND_DRIVER_SAFETENSORS_H_
+#endif  // PTC_RUNTIME_SAFETENSORS_H_
