@@ -2,6 +2,7 @@
 #ifndef PTC_IR_INTERP_H_
 #define PTC_IR_INTERP_H_
 
+#include "ir/base/philox.h"
 #include "ir/module.h"
 
 // EXACT computes in double and ignores float dtypes (integers and bools are still rounded);
@@ -31,11 +32,5 @@ ptc_status_t ptc_interp_run(ptc_interp_t *interp, const char *name);
 // Result |index| of the last run (in the order of the return); owned by |interp|, valid until the
 // next run.
 const ptc_tensor_t *ptc_interp_result(const ptc_interp_t *interp, int32_t index);
-
-// Random numbers (DESIGN.md section 10): Philox 4x32-10 with 64-bit key |seed|; counter words
-// {element / 4 low, high, step, path hash}; the lane is element % 4.
-uint32_t ptc_philox(uint64_t seed, uint64_t element, uint32_t step, uint32_t path_hash);
-// CRC-32 (as in zlib) of the path with its turns filled in.
-uint32_t ptc_path_hash(const char *path, const int64_t *turns, int32_t num_turns);
 
 #endif  // PTC_IR_INTERP_H_

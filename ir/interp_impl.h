@@ -106,8 +106,6 @@ typedef struct ptc_stream_s {
 ptc_stream_t ptc_call_stream(const ptc_call_t *call, int32_t first);
 // Uniform in [0, 1), a multiple of 2^-24.
 double ptc_stream_uniform(const ptc_stream_t *stream, uint64_t element);
-// Ten rounds on a block of four words, in place.
-void ptc_philox_block(uint32_t counter[4], uint32_t key0, uint32_t key1);
 // The standard normal distribution, and the inverse of its distribution function, 0 < p < 1.
 double ptc_normal_cdf(double x);
 double ptc_normal_quantile(double p);
