@@ -1,0 +1,177 @@
+// The plan of one stage: kernels by name, buffers with addresses, and the steps that use them. Plain data;
+// what lower_steps builds, memory_plan completes, the plan folder stores and the runtime executes
+// (DESIGN.md section 5).
+#ifndef PTC_IR_PLAN_H_
+#define PTC_IR_PLAN_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ir/base/arena.h"
+#include "ir/base/diag.h"
+#include "ir/base/str.h"
+#include "ir/type.h"
+
+enum { PTC_PLAN_VERSION = 1, PTC_PLAN_MAX_LEVELS = 8, PTC_PLAN_ALIGN = 64 };
+
+//        id          text            what
+#define PTC_BUFFER_CLASSES(X)                                                       \
+  X(INPUT, "input")         /* data of a step */                                    \
+  X(PARAM, "param")         /* weights; in f32 the master weights */                \
+  X(MOMENT, "moment")       /* optimizer state */                                   \
+  X(SCALAR, "scalar")       /* settings and counters */                             \
+  X(GRAD, "grad")           /* gradients of parameters, accumulators included */    \
+  X(SAVED, "saved")         /* forward values that live until backward (bundles) */ \
+  X(TEMP, "temp")           /* everything else inside a step */                     \
+  X(RESULT, "result")       /* losses, metrics, outputs */                          \
+  X(WORKSPACE, "workspace") /* of one kernel */
+
+typedef enum ptc_buffer_class_e {
+#define PTC_BUFFER_CLASS(id, text) PTC_BUFFER_##id,
+  PTC_BUFFER_CLASSES(PTC_BUFFER_CLASS)
+#undef PTC_BUFFER_CLASS
+      PTC_NUM_BUFFER_CLASSES
+} ptc_buffer_class_t;
+
+// A family of equal dense row-major tensors, one per turn of the repeats that it belongs to. Every instance
+// has an address of its own.
+typedef struct ptc_buffer_s {
+  const char *name;  // the value's name or the global's path; not unique
+  ptc_buffer_class_t cls;
+  ptc_dtype_t dtype;
+  int32_t num_dims;
+  const char *const *dim_names;
+  const int64_t *extents;
+  int64_t num_instances;  // >= 1
+  int64_t bytes;          // of one instance, unpadded
+  int64_t
+      *offsets;  // one per instance: bytes from the arena's start, a multiple of PTC_PLAN_ALIGN; -1
+                 // before memory_plan
+  const char *loc_file;  // where the value is made in the .ptm; NULL: nowhere
+  int32_t loc_line;
+} ptc_buffer_t;
+
+// base + sum of coef[l] * turn[l]; turn[l] is the turn of the enclosing repeat l (0 the outermost).
+typedef struct ptc_affine_s {
+  int64_t base;
+  int64_t coef[PTC_PLAN_MAX_LEVELS];
+} ptc_affine_t;
+
+// A buffer's instance, or a part of it, as an operand of a step.
+typedef struct ptc_ref_s {
+  int32_t buffer;
+  ptc_affine_t instance;
+  ptc_affine_t byte_offset;  // within the instance; a view's start
+  int64_t bytes;             // accessed from there
+} ptc_ref_t;
+
+// A run of phases: |count| times the |num_tiles| phases in order. All tiles of a phase are independent; a
+// phase begins when the one before is done.
+typedef struct ptc_phase_run_s {
+  int64_t count;
+  int32_t num_phases;
+  const int64_t *tiles;
+} ptc_phase_run_t;
+
+typedef struct ptc_plan_kernel_s {
+  const char *name;   // entry point; the source is kernels/NAME.c
+  const char *about;  // one line: the ops
+  const char *loc_file;
+  int32_t loc_line;
+  int32_t num_params;
+  const uint8_t *modes;        // ptc_kparam_mode_t per parameter: 0 in, 1 out, 2 in and out
+  const int64_t *param_bytes;  // bytes that it accesses of each
+  int32_t num_runs;
+  const ptc_phase_run_t *runs;
+  int64_t
+      workspace_bytes;  // shared by the tiles of one launch: the last argument of the step, in the arena
+  int64_t scratch_bytes;  // of one thread
+  double flops;
+  int64_t min_bytes;
+  const char *hash;  // of the source, hexadecimal
+} ptc_plan_kernel_t;
+
+typedef enum ptc_step_kind_e {
+  PTC_STEP_LAUNCH,
+  PTC_STEP_COPY,    // args[1] = args[0]
+  PTC_STEP_REPEAT,  // body, count times; turns 0.., or count - 1 down to 0 if reverse
+} ptc_step_kind_t;
+
+typedef struct ptc_step_s ptc_step_t;
+struct ptc_step_s {
+  ptc_step_kind_t kind;
+  int32_t kernel;  // LAUNCH
+  int32_t num_args;
+  ptc_ref_t *args;  // LAUNCH: the kernel's parameters, then its workspace if it has one
+  int64_t count;    // REPEAT
+  bool reverse;
+  ptc_step_t *body;
+  int32_t num_steps;
+};
+
+// A named result of a task.
+typedef struct ptc_plan_result_s {
+  const char *name,
+      *role;  // role: "loss", "metric", "output", "value", "grad" (name: the parameter's path)
+  int32_t buffer;
+  int64_t first_instance, num_instances;
+} ptc_plan_result_t;
+
+typedef struct ptc_task_s {
+  const char *name;  // "init", "train", "eval"
+  ptc_step_t *steps;
+  int32_t num_steps;
+  int32_t num_results;
+  ptc_plan_result_t *results;
+} ptc_task_t;
+
+// A tensor (or bundle) of the module that outlives a step.
+typedef struct ptc_plan_global_s {
+  const char *kind;  // "input", "param", "moment", "counter", "setting"
+  const char *path;  // "block.*.attn.wq"
+  int32_t buffer;    // its instances in order of turns
+  int64_t first_instance;
+  int32_t num_counts;
+  int64_t counts[PTC_MAX_COUNTS], first[PTC_MAX_COUNTS], step[PTC_MAX_COUNTS];  // as in ir/module.h
+  // input
+  const char *source;  // NULL: drawn anew each step from dist
+  int64_t offset, range;
+  int32_t batch_dim;  // position of the dim that counts samples, -1: none
+  const char *dist;
+  double a, b;
+  double value;  // counter, setting: initial
+} ptc_plan_global_t;
+
+typedef struct ptc_plan_setting_s {
+  const char *name, *value,
+      *origin;         // "train.lr", "0.0006", "gpt2.ptm:47" | "command line" | "default"
+  bool open;           // may be changed by `ptc run --set`
+  const char *global;  // path of the setting that it sets, or NULL
+} ptc_plan_setting_t;
+
+typedef struct ptc_plan_s {
+  ptc_arena_t arena;
+  const char *model;   // name
+  const char *target;  // "cpu" | "cpu:x86-64-v3"
+  const char *compiler_flags;
+  int64_t arena_bytes;  // exactly what the run allocates
+  int64_t bound_bytes;  // the largest sum of live buffers: no plan can be smaller
+  int64_t batch, seq;   // sequences and positions of a step (0: the model has no such dim)
+  double flops_per_step;
+  int32_t num_kernels, num_buffers, num_tasks, num_globals, num_settings;
+  ptc_plan_kernel_t *kernels;
+  ptc_buffer_t *buffers;
+  ptc_task_t *tasks;
+  ptc_plan_global_t *globals;
+  ptc_plan_setting_t *settings;
+} ptc_plan_t;
+
+ptc_plan_t *ptc_plan_create(void);
+void ptc_plan_destroy(ptc_plan_t *plan);  // NULL is allowed
+const ptc_task_t *ptc_plan_find_task(const ptc_plan_t *plan, const char *name);
+const ptc_plan_global_t *ptc_plan_find_global(const ptc_plan_t *plan, const char *path);
+int64_t ptc_affine_at(const ptc_affine_t *affine, const int64_t *turns);
+// The path of instance |i| of a global, "block.7.attn.wq".
+void ptc_plan_instance_path(const ptc_plan_global_t *global, int64_t i, ptc_str_t *out);
+
+#endif  // PTC_IR_PLAN_H_

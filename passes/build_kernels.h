@@ -1,0 +1,32 @@
+// From groups of ops to kernels (ir/kernel.h).
+//
+// The pass `fuse` decides, for each op of each function (in every region), how it is executed, and writes
+// that into the IR, which keeps its meaning:
+//   attr kernel:i     ops with equal numbers form one kernel; they are consecutive in one block (fuse
+//                     reorders), and only what others use (results, yields) is stored
+//   attr inline:b     never stored: every kernel that uses the value computes it again (constants, iota,
+//                     masks made of them, broadcasts, casts of tiny values)
+//   neither           repeat, yield, return, and views that move no data (ptc_view_is_alias)
+#ifndef PTC_PASSES_BUILD_KERNELS_H_
+#define PTC_PASSES_BUILD_KERNELS_H_
+
+#include "ir/kernel.h"
+
+// Whether the result of the view |op| is its operand's bytes read as another row-major tensor.
+bool ptc_view_is_alias(const ptc_op_t *op);
+
+typedef struct ptc_built_kernel_s {
+  ptc_kernel_t *kernel;
+  ptc_value_t *
+      *values;  // per parameter: the value in memory (an operand, or a result that is stored). An
+                // INOUT parameter: the result; |inputs| has the operand
+  ptc_value_t *
+      *inputs;  // per parameter: INOUT: the old value, whose bytes the new one takes; else NULL
+} ptc_built_kernel_t;
+
+// Builds the kernel of the group |ops| (in order of the block, all of one `kernel` number), named |name|.
+// Everything lives in |arena|. Diagnostic "kernel-unsupported" (PTC_INVALID_INPUT) for what cannot be.
+ptc_status_t ptc_build_kernel(ptc_diag_t *diag, ptc_arena_t *arena, const char *name,
+                              ptc_op_t *const *ops, int32_t num_ops, ptc_built_kernel_t *out_built);
+
+#endif  // PTC_PASSES_BUILD_KERNELS_H_
