@@ -1,10 +1,12 @@
 // Proves: arrays of every dtype survive a file; the file is what the format says; malformed files
-// are refused, whatever they hold; a failed write leaves nothing behind.
+// are refused, whatever they hold; a failed write leaves nothing behind; parts of mapped arrays read as
+// any dtype, and pieces of arrays add up to a file with the checksums that the writer states.
 #include "runtime/safetensors.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "tests/support/unit.h"
 
@@ -219,6 +221,112 @@ static void test_io(void) {
   ptc_diag_deinit(&diag);
 }
 
+// Pieces of any size; tensors without elements among them.
+static void test_pieces(void) {
+  uint64_t random = unit_seed();
+  float values[1000];
+  int64_t whole[3] = {INT64_MIN, 1ll << 60, 7};
+  for (int i = 0; i < 1000; i++) values[i] = (float)(int32_t)unit_random(&random);
+  const ptc_host_tensor_t tensors[] = {
+      {.name = "empty", .dtype = PTC_F32, .num_dims = 2, .shape = {3, 0}},
+      {.name = "b", .dtype = PTC_F32, .num_dims = 3, .shape = {5, 8, 25}, .data = values},
+      {.name = "nothing", .dtype = PTC_F64, .num_dims = 1, .shape = {0}},
+      {.name = "a", .dtype = PTC_I64, .num_dims = 1, .shape = {3}, .data = whole},
+      {.name = "void", .dtype = PTC_BOOL, .num_dims = 1, .shape = {0}}};
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_safetensors_writer_t writer;
+  CU_ASSERT_EQUAL_FATAL(ptc_safetensors_create(&diag, path, tensors, 5, &writer), PTC_OK);
+  char bytes[sizeof(values) + sizeof(whole)];
+  memcpy(bytes, values, sizeof(values));
+  memcpy(bytes + sizeof(values), whole, sizeof(whole));
+  for (size_t done = 0; done < sizeof(bytes);) {
+    size_t piece = unit_random(&random) % 700 + 1;
+    if (piece > sizeof(bytes) - done) piece = sizeof(bytes) - done;
+    CU_ASSERT_EQUAL(ptc_safetensors_put(&writer, bytes + done, (int64_t)piece), PTC_OK);
+    done += piece;
+  }
+  CU_ASSERT_EQUAL(ptc_safetensors_finish(&writer), PTC_OK);
+  CU_ASSERT_EQUAL(writer.tensor_crcs[1], crc32(0, (const Bytef *)values, sizeof(values)));
+  CU_ASSERT_EQUAL(writer.tensor_crcs[3], crc32(0, (const Bytef *)whole, sizeof(whole)));
+  char *text;
+  size_t len;
+  CU_ASSERT_EQUAL_FATAL(ptc_read_file(path, &text, &len), PTC_OK);
+  CU_ASSERT_EQUAL(writer.file_crc, crc32(0, (const Bytef *)text, (uInt)len));
+  CU_ASSERT_EQUAL(writer.file_bytes, (int64_t)len);
+  free(text);
+  ptc_safetensors_writer_deinit(&writer);
+
+  ptc_safetensors_t file;
+  CU_ASSERT_EQUAL_FATAL(ptc_safetensors_open(&diag, path, &file), PTC_OK);
+  CU_ASSERT_EQUAL(file.count, 5);
+  const ptc_tensor_entry_t *b = ptc_safetensors_find(&file, "b");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(b);
+  double part[10];
+  CU_ASSERT_EQUAL(ptc_safetensors_get(&diag, &file, b, 990, 10, PTC_F64, part), PTC_OK);
+  for (int i = 0; i < 10; i++) CU_ASSERT_EQUAL(part[i], values[990 + i]);
+  int64_t exact[3];
+  int32_t narrow[3];
+  const ptc_tensor_entry_t *a = ptc_safetensors_find(&file, "a");
+  CU_ASSERT_EQUAL(ptc_safetensors_get(&diag, &file, a, 0, 3, PTC_I64, exact), PTC_OK);
+  CU_ASSERT(memcmp(exact, whole, sizeof(whole)) == 0);
+  CU_ASSERT_EQUAL(ptc_safetensors_get(&diag, &file, a, 0, 3, PTC_I32, narrow), PTC_OK);
+  CU_ASSERT(narrow[0] == INT32_MIN && narrow[1] == INT32_MAX && narrow[2] == 7);
+  CU_ASSERT_PTR_NULL(ptc_safetensors_find(&file, "c"));
+  ptc_safetensors_close(&file);
+
+  // Too little, then too much: no file appears.
+  unlink(path);
+  CU_ASSERT_EQUAL(ptc_safetensors_create(&diag, path, tensors, 5, &writer), PTC_OK);
+  CU_ASSERT_EQUAL(ptc_safetensors_put(&writer, bytes, 4000), PTC_OK);
+  CU_ASSERT_EQUAL(ptc_safetensors_finish(&writer), PTC_IO);
+  ptc_safetensors_writer_deinit(&writer);
+  CU_ASSERT_EQUAL(ptc_safetensors_create(&diag, path, tensors, 3, &writer), PTC_OK);
+  CU_ASSERT_EQUAL(ptc_safetensors_put(&writer, bytes, 4001), PTC_IO);
+  ptc_safetensors_writer_deinit(&writer);
+  CU_ASSERT_EQUAL(access(path, F_OK), -1);
+  CU_ASSERT_EQUAL(diag.num_errors, 2);
+  ptc_diag_deinit(&diag);
+}
+
+// A file of another program: formats that ptc does not compute with.
+static void test_foreign_formats(void) {
+  static const char header[] =
+      "{\"f8\":{\"dtype\":\"F8_E4M3\",\"shape\":[3],\"data_offsets\":[0,3]},"
+      "\"u8\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[252,256]},"
+      "\"i8\":{\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":[252,256]},"
+      "\"u16\":{\"dtype\":\"U16\",\"shape\":[2],\"data_offsets\":[252,256]},"
+      "\"u32\":{\"dtype\":\"U32\",\"shape\":[1],\"data_offsets\":[252,256]},"
+      "\"bool\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[0,2]}}";
+  write_bytes(header, strlen(header), strlen(header), 256);
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_safetensors_t file;
+  CU_ASSERT_EQUAL_FATAL(ptc_safetensors_open(&diag, path, &file), PTC_OK);
+  static const struct {
+    const char *name;
+    int64_t first, value;
+  } rows[] = {{"u8", 3, 255},         {"i8", 3, -1},  {"u16", 1, 0xfffe},
+              {"u32", 0, 0xfffefdfc}, {"bool", 0, 0}, {"bool", 1, 1}};
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    int64_t value = 99;
+    float real = 99;
+    const ptc_tensor_entry_t *entry = ptc_safetensors_find(&file, rows[i].name);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(entry);
+    ptc_safetensors_get(&diag, &file, entry, rows[i].first, 1, PTC_I64, &value);
+    ptc_safetensors_get(&diag, &file, entry, rows[i].first, 1, PTC_F32, &real);
+    UNIT_CHECK(value == rows[i].value && real == (float)rows[i].value, rows[i].name);
+  }
+  CU_ASSERT_EQUAL(diag.num_errors, 0);
+  float real;
+  CU_ASSERT_EQUAL(
+      ptc_safetensors_get(&diag, &file, ptc_safetensors_find(&file, "f8"), 0, 1, PTC_F32, &real),
+      PTC_INVALID_INPUT);
+  CU_ASSERT_STRING_EQUAL(first_id(&diag), "bad-tensor-file");
+  ptc_safetensors_close(&file);
+  ptc_diag_deinit(&diag);
+}
+
 static void test_clean_up(void) {
   unlink(path);
   CU_ASSERT_EQUAL(rmdir(folder), 0);  // nothing else was left there
@@ -236,6 +344,8 @@ static const unit_test_t tests[] = {
     {"malformed", test_malformed},
     {"broken bytes", test_broken_bytes},
     {"io", test_io},
+    {"pieces", test_pieces},
+    {"foreign formats", test_foreign_formats},
     {"clean up", test_clean_up},
 };
 UNIT_MAIN("safetensors", tests)
