@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 steps=${1:-400}
 build=build/release
 
-packages="gcc libc6-dev cmake ninja-build flex bison pkg-config libcunit1-dev libjansson-dev zlib1g-dev"
+packages="gcc libc6-dev cmake ninja-build flex bison pkg-config libcunit1-dev libjansson-dev libmd-dev zlib1g-dev"
 if command -v dpkg-query >/dev/null; then
   missing=""
   for package in $packages; do

@@ -26,7 +26,7 @@ while [ $# -gt 0 ]; do
 done
 
 install_missing() {
-  local packages="gcc libc6-dev cmake ninja-build flex bison pkg-config libcunit1-dev libjansson-dev
+  local packages="gcc libc6-dev cmake ninja-build flex bison pkg-config libcunit1-dev libjansson-dev libmd-dev
     zlib1g-dev"
   [ "$fuzz_minutes" != 0 ] && packages="$packages clang"
   command -v dpkg-query >/dev/null || return 0

@@ -1,0 +1,34 @@
+// A folder of compiled kernels, each under the hash of everything that it was made from. Several processes
+// may use it at once: files appear whole, and one that is damaged counts as absent.
+#ifndef PTC_RUNTIME_CPU_OBJECT_CACHE_H_
+#define PTC_RUNTIME_CPU_OBJECT_CACHE_H_
+
+#include <stdbool.h>
+
+#include "ir/base/diag.h"
+
+typedef struct ptc_object_cache_s {
+  char *folder;
+  char *work;  // a folder inside it, of this process alone; removed on closing
+} ptc_object_cache_t;
+
+// Opens |folder|, or (NULL) $PTC_CACHE, $XDG_CACHE_HOME/ptc, ~/.cache/ptc, and makes it if need be.
+// PTC_IO with a diagnostic ("cache-folder") if it cannot be written.
+ptc_status_t ptc_object_cache_open(ptc_diag_t *diag, const char *folder,
+                                   ptc_object_cache_t *out_cache);
+// Removes the work folder. If the cache is larger than its limit, removes what was not used for longest.
+void ptc_object_cache_close(ptc_object_cache_t *cache);
+// Where the object of |key| (a hash in hexadecimal) lies or would lie. malloc'ed.
+char *ptc_object_cache_path(const ptc_object_cache_t *cache, const char *key);
+// Whether the whole object is there; marks it as used.
+bool ptc_object_cache_has(const ptc_object_cache_t *cache, const char *key);
+// Seals the finished file |path| (of the work folder) and moves it to |key|.
+// PTC_IO with errno set, without a diagnostic.
+ptc_status_t ptc_object_cache_add(const ptc_object_cache_t *cache, const char *key,
+                                  const char *path);
+
+// Removes objects, least recently used first, until at most |limit_bytes| are left; objects of the last hour
+// stay. Also what killed processes left behind a day ago.
+void ptc_object_cache_trim(const ptc_object_cache_t *cache, int64_t limit_bytes);
+
+#endif  // PTC_RUNTIME_CPU_OBJECT_CACHE_H_
