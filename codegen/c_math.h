@@ -1,0 +1,22 @@
+// Private to codegen/c_prelude.c: the helper functions of printed C, as text.
+#ifndef PTC_CODEGEN_C_MATH_H_
+#define PTC_CODEGEN_C_MATH_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "ir/base/str.h"
+
+// A group of C functions. |needs| lists the groups that it uses, separated by blanks.
+typedef struct ptc_c_snippet_s {
+  const char *name, *needs, *text;
+} ptc_c_snippet_t;
+
+// In an order in which every snippet follows those that it needs.
+extern const ptc_c_snippet_t ptc_c_snippets[];
+extern const size_t ptc_c_num_snippets;
+
+// The table ptc_two_over_pi of the snippet "sincos".
+void ptc_c_pi_table(ptc_str_t *out);
+
+#endif  // PTC_CODEGEN_C_MATH_H_

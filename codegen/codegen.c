@@ -1,0 +1,36 @@
+// From a kernel to its printer.
+#include "codegen/codegen.h"
+
+#include "ir/op.h"
+
+// A build may lack a printer.
+#pragma weak ptc_c_nest
+#pragma weak ptc_c_gemm
+#pragma weak ptc_c_attention
+#pragma weak ptc_c_attention_grad
+#pragma weak ptc_c_single
+
+typedef ptc_status_t (*printer_t)(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
+                                  const ptc_c_target_t *target, ptc_str_t *out,
+                                  ptc_kernel_shape_t *out_shape);
+
+static printer_t printer_of(ptc_kernel_kind_t kind) {
+  switch (kind) {
+    case PTC_KERNEL_NEST: return ptc_c_nest;
+    case PTC_KERNEL_GEMM: return ptc_c_gemm;
+    case PTC_KERNEL_ATTENTION: return ptc_c_attention;
+    case PTC_KERNEL_ATTENTION_GRAD: return ptc_c_attention_grad;
+    default: return ptc_c_single;
+  }
+}
+
+ptc_status_t ptc_codegen_c(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
+                           const ptc_c_target_t *target, ptc_str_t *out,
+                           ptc_kernel_shape_t *out_shape) {
+  *out_shape = (ptc_kernel_shape_t){0};
+  printer_t print = printer_of(kernel->kind);
+  if (!print)
+    return ptc_error(diag, kernel->loc, PTC_INVALID_INPUT, "codegen-unsupported",
+                     "this build cannot print kernel \"%s\" (%s)", kernel->name, kernel->about);
+  return print(diag, arena, kernel, target, out, out_shape);
+}
