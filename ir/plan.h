@@ -49,6 +49,7 @@ typedef struct ptc_buffer_s {
                  // before memory_plan
   const char *loc_file;  // where the value is made in the .ptm; NULL: nowhere
   int32_t loc_line;
+  int32_t line;  // in the text that it was read from, 0: none
 } ptc_buffer_t;
 
 // base + sum of coef[l] * turn[l]; turn[l] is the turn of the enclosing repeat l (0 the outermost).
@@ -81,6 +82,8 @@ typedef struct ptc_plan_kernel_s {
   int32_t num_params;
   const uint8_t *modes;        // ptc_kparam_mode_t per parameter: 0 in, 1 out, 2 in and out
   const int64_t *param_bytes;  // bytes that it accesses of each
+  // Per parameter: the IN parameter whose bytes an OUT may take (same address, same bytes), or -1.
+  const int32_t *in_place;
   int32_t num_runs;
   const ptc_phase_run_t *runs;
   int64_t
@@ -89,6 +92,7 @@ typedef struct ptc_plan_kernel_s {
   double flops;
   int64_t min_bytes;
   const char *hash;  // of the source, hexadecimal
+  int32_t line;      // in the text that it was read from, 0: none
 } ptc_plan_kernel_t;
 
 typedef enum ptc_step_kind_e {
@@ -107,6 +111,7 @@ struct ptc_step_s {
   bool reverse;
   ptc_step_t *body;
   int32_t num_steps;
+  int32_t line;  // in the text that it was read from, 0: none
 };
 
 // A named result of a task.
@@ -115,6 +120,7 @@ typedef struct ptc_plan_result_s {
       *role;  // role: "loss", "metric", "output", "value", "grad" (name: the parameter's path)
   int32_t buffer;
   int64_t first_instance, num_instances;
+  int32_t line;  // in the text that it was read from, 0: none
 } ptc_plan_result_t;
 
 typedef struct ptc_task_s {
@@ -140,6 +146,7 @@ typedef struct ptc_plan_global_s {
   const char *dist;
   double a, b;
   double value;  // counter, setting: initial
+  int32_t line;  // in the text that it was read from, 0: none
 } ptc_plan_global_t;
 
 typedef struct ptc_plan_setting_s {
@@ -147,6 +154,7 @@ typedef struct ptc_plan_setting_s {
       *origin;         // "train.lr", "0.0006", "gpt2.ptm:47" | "command line" | "default"
   bool open;           // may be changed by `ptc run --set`
   const char *global;  // path of the setting that it sets, or NULL
+  int32_t line;        // in the text that it was read from, 0: none
 } ptc_plan_setting_t;
 
 typedef struct ptc_plan_s {
@@ -154,7 +162,7 @@ typedef struct ptc_plan_s {
   const char *model;   // name
   const char *target;  // "cpu" | "cpu:x86-64-v3"
   const char *compiler_flags;
-  int64_t arena_bytes;  // exactly what the run allocates
+  int64_t arena_bytes;  // exactly what the run allocates; -1 before memory_plan
   int64_t bound_bytes;  // the largest sum of live buffers: no plan can be smaller
   int64_t batch, seq;   // sequences and positions of a step (0: the model has no such dim)
   double flops_per_step;
@@ -164,8 +172,12 @@ typedef struct ptc_plan_s {
   ptc_task_t *tasks;
   ptc_plan_global_t *globals;
   ptc_plan_setting_t *settings;
+  const char *json_file, *steps_file;  // where it was read from, or NULL
 } ptc_plan_t;
 
+const char *ptc_buffer_class_name(ptc_buffer_class_t cls);  // "input", "param", ...
+
+// Empty, and not placed: arena_bytes is -1.
 ptc_plan_t *ptc_plan_create(void);
 void ptc_plan_destroy(ptc_plan_t *plan);  // NULL is allowed
 const ptc_task_t *ptc_plan_find_task(const ptc_plan_t *plan, const char *name);
@@ -173,5 +185,31 @@ const ptc_plan_global_t *ptc_plan_find_global(const ptc_plan_t *plan, const char
 int64_t ptc_affine_at(const ptc_affine_t *affine, const int64_t *turns);
 // The path of instance |i| of a global, "block.7.attn.wq".
 void ptc_plan_instance_path(const ptc_plan_global_t *global, int64_t i, ptc_str_t *out);
+
+// Where the files of a plan folder lie in it.
+#define PTC_PLAN_JSON "plan.json"
+#define PTC_PLAN_STEPS "stage0.steps"
+
+// Writes plan.json and stage0.steps into |folder|, which exists. The text is canonical: what was read is
+// written back byte for byte. PTC_IO with "write-plan" if a file cannot be written.
+ptc_status_t ptc_plan_write(ptc_diag_t *diag, const ptc_plan_t *plan, const char *folder);
+
+// Reads a plan folder and checks it (ptc_plan_check): any content is allowed. Errors name the file and the
+// line: "read-plan" (PTC_IO), "plan-json", "plan-text", "plan-number", "plan-name", "plan-limit" and those of
+// ptc_plan_check (PTC_INVALID_INPUT). |out_plan| is NULL on error; the caller destroys it.
+ptc_status_t ptc_plan_read(ptc_diag_t *diag, const char *folder, ptc_plan_t **out_plan);
+
+// The same in memory. The names of the files are for diagnostics.
+void ptc_plan_print(const ptc_plan_t *plan, ptc_str_t *out_json, ptc_str_t *out_steps);
+ptc_status_t ptc_plan_parse(ptc_diag_t *diag, const char *json_file, const char *json,
+                            size_t json_len, const char *steps_file, const char *steps,
+                            size_t steps_len, ptc_plan_t **out_plan);
+
+// What a run relies on, whatever the plan's origin: every part of a buffer that a step names lies inside the
+// buffer in every turn, every buffer inside the arena and aligned; kernels get as many arguments as they have
+// parameters, of the bytes that they access; what a launch writes overlaps neither its other results nor (but
+// for a result in place) its operands. Errors: "plan-kernel", "plan-buffer", "plan-ref", "plan-overlap",
+// "plan-task", "plan-global", "plan-setting", "plan-limit".
+ptc_status_t ptc_plan_check(ptc_diag_t *diag, const ptc_plan_t *plan);
 
 #endif  // PTC_IR_PLAN_H_

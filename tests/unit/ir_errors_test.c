@@ -163,6 +163,8 @@ static void check_coverage(void) {
   for (struct dirent *entry; (entry = readdir(folder));) {
     size_t len = strlen(entry->d_name);
     if (len < 3 || strcmp(entry->d_name + len - 2, ".c") != 0) continue;
+    // Kernels and plans are no IR text: plan_text_test and kernel tests provoke theirs.
+    if (strncmp(entry->d_name, "plan", 4) == 0 || strncmp(entry->d_name, "kernel", 6) == 0) continue;
     char *path = ptc_arena_printf(&arena, "%s/ir/%s", PTC_SOURCE_DIR, entry->d_name);
     count += check_file(path);
   }

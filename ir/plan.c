@@ -1,0 +1,64 @@
+// Plans as data: creation, look-ups, affine numbers.
+#include "ir/plan.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *ptc_buffer_class_name(ptc_buffer_class_t cls) {
+  static const char *const names[] = {
+#define CLASS_NAME(id, text) text,
+      PTC_BUFFER_CLASSES(CLASS_NAME)
+#undef CLASS_NAME
+  };
+  return names[cls];
+}
+
+ptc_plan_t *ptc_plan_create(void) {
+  ptc_plan_t *plan = ptc_xmalloc(sizeof *plan);
+  memset(plan, 0, sizeof *plan);
+  ptc_arena_init(&plan->arena);
+  plan->arena_bytes = -1;
+  plan->model = plan->target = plan->compiler_flags = "";
+  return plan;
+}
+
+void ptc_plan_destroy(ptc_plan_t *plan) {
+  if (!plan) return;
+  ptc_arena_deinit(&plan->arena);
+  free(plan);
+}
+
+const ptc_task_t *ptc_plan_find_task(const ptc_plan_t *plan, const char *name) {
+  for (int32_t i = 0; i < plan->num_tasks; ++i)
+    if (strcmp(plan->tasks[i].name, name) == 0) return &plan->tasks[i];
+  return NULL;
+}
+
+const ptc_plan_global_t *ptc_plan_find_global(const ptc_plan_t *plan, const char *path) {
+  for (int32_t i = 0; i < plan->num_globals; ++i)
+    if (strcmp(plan->globals[i].path, path) == 0) return &plan->globals[i];
+  return NULL;
+}
+
+int64_t ptc_affine_at(const ptc_affine_t *affine, const int64_t *turns) {
+  int64_t value = affine->base;
+  for (int32_t l = 0; l < PTC_PLAN_MAX_LEVELS; ++l)
+    if (affine->coef[l]) value += affine->coef[l] * turns[l];
+  return value;
+}
+
+void ptc_plan_instance_path(const ptc_plan_global_t *global, int64_t i, ptc_str_t *out) {
+  int64_t turns[PTC_MAX_COUNTS];
+  for (int32_t c = global->num_counts - 1; c >= 0; --c) {
+    turns[c] = global->first[c] + i % global->counts[c] * global->step[c];
+    i /= global->counts[c];
+  }
+  int32_t star = 0;
+  for (const char *c = global->path; *c; ++c) {
+    if (*c == '*' && star < global->num_counts)
+      ptc_str_printf(out, "%" PRId64, turns[star++]);
+    else
+      ptc_str_append_n(out, c, 1);
+  }
+}
