@@ -1,0 +1,305 @@
+#include "runtime/executor.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/cell.h"
+#include "runtime/cpu/memory_map.h"
+#include "runtime/cpu/thread_pool.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+// Under AddressSanitizer a launch may touch nothing of the arena but its operands. Not for large arenas:
+// every launch marks all of it.
+enum { GUARDED_BYTES = 64 << 20 };
+#endif
+
+enum { COPY_TILE = 1 << 20, MAX_ARGS = 128 };
+
+// What a thread's calls are given; the operands and turns are shared.
+typedef struct thread_call_s {
+  _Alignas(64) ptc_kernel_call_t call;
+  int32_t fault;
+} thread_call_t;
+
+struct ptc_executor_s {
+  const ptc_plan_t *plan;
+  const ptc_kernel_objects_t *objects;
+  ptc_thread_pool_t *pool;
+  char *arena, *scratch;
+  int64_t scratch_bytes;  // of one thread
+  thread_call_t *calls;   // one per thread
+  void *args[MAX_ARGS];
+  int64_t turns[PTC_PLAN_MAX_LEVELS];
+  bool profiling;
+  ptc_kernel_time_t *times;  // per kernel; last, copies
+};
+
+static int64_t now_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+// --- memory
+
+void *ptc_executor_buffer(const ptc_executor_t *executor, int32_t buffer, int64_t instance) {
+  const ptc_buffer_t *b = &executor->plan->buffers[buffer];
+  assert(instance >= 0 && instance < b->num_instances);
+  return executor->arena + b->offsets[instance];
+}
+
+void *ptc_executor_global(const ptc_executor_t *executor, const ptc_plan_global_t *global,
+                          int64_t instance) {
+  return ptc_executor_buffer(executor, global->buffer, global->first_instance + instance);
+}
+
+const void *ptc_executor_result(const ptc_executor_t *executor, const ptc_plan_result_t *result,
+                                int64_t instance) {
+  return ptc_executor_buffer(executor, result->buffer, result->first_instance + instance);
+}
+
+static ptc_dtype_t dtype_of(const ptc_executor_t *executor, int32_t buffer) {
+  return executor->plan->buffers[buffer].dtype;
+}
+
+double ptc_executor_get_number(const ptc_executor_t *executor, const ptc_plan_global_t *global) {
+  return ptc_cell_get(ptc_cell_of_dtype(dtype_of(executor, global->buffer)),
+                      ptc_executor_global(executor, global, 0));
+}
+
+void ptc_executor_set_number(ptc_executor_t *executor, const ptc_plan_global_t *global,
+                             double value) {
+  ptc_cell_put(dtype_of(executor, global->buffer), value, ptc_executor_global(executor, global, 0));
+}
+
+double ptc_executor_result_number(const ptc_executor_t *executor, const ptc_plan_result_t *result) {
+  return ptc_cell_get(ptc_cell_of_dtype(dtype_of(executor, result->buffer)),
+                      ptc_executor_result(executor, result, 0));
+}
+
+static char *address_of(const ptc_executor_t *executor, const ptc_ref_t *ref) {
+  const int64_t instance = ptc_affine_at(&ref->instance, executor->turns),
+                offset = ptc_affine_at(&ref->byte_offset, executor->turns);
+  assert(offset >= 0 && offset + ref->bytes <= executor->plan->buffers[ref->buffer].bytes);
+  return (char *)ptc_executor_buffer(executor, ref->buffer, instance) + offset;
+}
+
+// --- what a launch may touch
+
+#if defined(__SANITIZE_ADDRESS__)
+static bool is_guarded(const ptc_executor_t *executor) {
+  return executor->plan->arena_bytes <= GUARDED_BYTES;
+}
+
+static void guard_begin(const ptc_executor_t *executor, const ptc_step_t *step) {
+  if (!is_guarded(executor)) return;
+  ASAN_POISON_MEMORY_REGION(executor->arena, (size_t)executor->plan->arena_bytes);
+  for (int32_t i = 0; i < step->num_args; i++)
+    ASAN_UNPOISON_MEMORY_REGION(executor->args[i], (size_t)step->args[i].bytes);
+}
+
+static void guard_end(const ptc_executor_t *executor) {
+  if (!is_guarded(executor)) return;
+  ASAN_UNPOISON_MEMORY_REGION(executor->arena, (size_t)executor->plan->arena_bytes);
+}
+#else
+static void guard_begin(const ptc_executor_t *executor, const ptc_step_t *step) {
+  (void)executor;
+  (void)step;
+}
+static void guard_end(const ptc_executor_t *executor) { (void)executor; }
+#endif
+
+// --- steps
+
+typedef struct launch_s {
+  ptc_executor_t *executor;
+  ptc_kernel_fn_t entry;
+} launch_t;
+
+static void launch_tile(void *arg, int32_t thread, int64_t phase, int64_t tile) {
+  const launch_t *launch = arg;
+  launch->entry(&launch->executor->calls[thread].call, phase, tile);
+}
+
+static ptc_status_t report_fault(ptc_diag_t *diag, const ptc_plan_kernel_t *kernel, int32_t fault) {
+  const ptc_loc_t loc = {.file = kernel->loc_file, .line = kernel->loc_line};
+  if (fault == 1)
+    return ptc_error(diag, loc, PTC_INVALID_INPUT, "kernel-fault",
+                     "an index that data gave lies outside its dim (kernel \"%s\": %s)",
+                     kernel->name, kernel->about);
+  return ptc_error(diag, loc, PTC_INTERNAL, "kernel-fault",
+                   "kernel \"%s\" (%s) reports fault %" PRId32, kernel->name, kernel->about, fault);
+}
+
+static ptc_status_t launch_kernel(ptc_diag_t *diag, ptc_executor_t *executor,
+                                  const ptc_step_t *step) {
+  const ptc_plan_kernel_t *kernel = &executor->plan->kernels[step->kernel];
+  for (int32_t i = 0; i < step->num_args; i++)
+    executor->args[i] = address_of(executor, &step->args[i]);
+  launch_t launch = {executor, ptc_kernel_objects_entry(executor->objects, step->kernel)};
+  const int64_t begin = executor->profiling ? now_ns() : 0;
+  guard_begin(executor, step);
+  ptc_thread_pool_run(executor->pool, kernel->runs, kernel->num_runs, launch_tile, &launch);
+  guard_end(executor);
+  if (executor->profiling) {
+    executor->times[step->kernel].num_calls++;
+    executor->times[step->kernel].time_ns += now_ns() - begin;
+  }
+  for (int32_t t = 0; t < ptc_thread_pool_size(executor->pool); t++)
+    if (executor->calls[t].fault) return report_fault(diag, kernel, executor->calls[t].fault);
+  return PTC_OK;
+}
+
+typedef struct copy_s {
+  const char *from;
+  char *to;
+  int64_t bytes;
+} copy_t;
+
+static void copy_tile(void *arg, int32_t thread, int64_t phase, int64_t tile) {
+  (void)thread;
+  (void)phase;
+  const copy_t *copy = arg;
+  const int64_t begin = tile * COPY_TILE, left = copy->bytes - begin;
+  memcpy(copy->to + begin, copy->from + begin, (size_t)(left < COPY_TILE ? left : COPY_TILE));
+}
+
+static void run_copy(ptc_executor_t *executor, const ptc_step_t *step) {
+  const int64_t begin = executor->profiling ? now_ns() : 0;
+  copy_t copy = {address_of(executor, &step->args[0]), address_of(executor, &step->args[1]),
+                 step->args[0].bytes};
+  if (copy.from != copy.to) {
+    const int64_t num_tiles = (copy.bytes + COPY_TILE - 1) / COPY_TILE;
+    const ptc_phase_run_t run = {1, 1, &num_tiles};
+    ptc_thread_pool_run(executor->pool, &run, 1, copy_tile, &copy);
+  }
+  if (!executor->profiling) return;
+  executor->times[executor->plan->num_kernels].num_calls++;
+  executor->times[executor->plan->num_kernels].time_ns += now_ns() - begin;
+}
+
+// |level|: number of enclosing repeats.
+static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_step_t *steps,
+                              int32_t num_steps, int32_t level) {
+  for (int32_t i = 0; i < num_steps; i++) {
+    const ptc_step_t *step = &steps[i];
+    switch (step->kind) {
+      case PTC_STEP_LAUNCH: PTC_TRY(launch_kernel(diag, executor, step)); break;
+      case PTC_STEP_COPY: run_copy(executor, step); break;
+      case PTC_STEP_REPEAT:
+        for (int64_t t = 0; t < step->count; t++) {
+          executor->turns[level] = step->reverse ? step->count - 1 - t : t;
+          PTC_TRY(run_steps(diag, executor, step->body, step->num_steps, level + 1));
+        }
+        executor->turns[level] = 0;
+        break;
+    }
+  }
+  return PTC_OK;
+}
+
+ptc_status_t ptc_executor_run(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_task_t *task) {
+  memset(executor->turns, 0, sizeof executor->turns);
+  for (int32_t t = 0; t < ptc_thread_pool_size(executor->pool); t++) executor->calls[t].fault = 0;
+  return run_steps(diag, executor, task->steps, task->num_steps, 0);
+}
+
+// --- profile
+
+void ptc_executor_set_profile(ptc_executor_t *executor, bool on) {
+  executor->profiling = on;
+  if (on)
+    memset(executor->times, 0, sizeof *executor->times * (size_t)(executor->plan->num_kernels + 1));
+}
+
+const ptc_kernel_time_t *ptc_executor_profile(const ptc_executor_t *executor) {
+  return executor->times;
+}
+
+// --- life
+
+static void init_numbers(ptc_executor_t *executor) {
+  const ptc_plan_t *plan = executor->plan;
+  for (int32_t g = 0; g < plan->num_globals; g++) {
+    const ptc_plan_global_t *global = &plan->globals[g];
+    if (strcmp(global->kind, "counter") == 0 || strcmp(global->kind, "setting") == 0)
+      ptc_executor_set_number(executor, global, global->value);
+  }
+}
+
+static void init_calls(ptc_executor_t *executor) {
+  const size_t num_threads = (size_t)ptc_thread_pool_size(executor->pool);
+  executor->calls = aligned_alloc(_Alignof(thread_call_t), sizeof(thread_call_t) * num_threads);
+  if (!executor->calls) ptc_oom(sizeof(thread_call_t) * num_threads);
+  for (size_t t = 0; t < num_threads; t++) {
+    thread_call_t *call = &executor->calls[t];
+    call->fault = 0;
+    call->call =
+        (ptc_kernel_call_t){executor->args, executor->turns,
+                            executor->scratch + (int64_t)t * executor->scratch_bytes, &call->fault};
+  }
+}
+
+// The largest scratch memory of a kernel, in whole pages so that threads do not share any.
+static int64_t scratch_of_plan(const ptc_plan_t *plan) {
+  int64_t most = 0;
+  for (int32_t k = 0; k < plan->num_kernels; k++)
+    if (plan->kernels[k].scratch_bytes > most) most = plan->kernels[k].scratch_bytes;
+  return (most + 4095) / 4096 * 4096;
+}
+
+static ptc_status_t start(ptc_diag_t *diag, ptc_executor_t *executor, int32_t num_threads) {
+  const ptc_plan_t *plan = executor->plan;
+  PTC_TRY(ptc_thread_pool_create(diag, num_threads, &executor->pool));
+  void *memory;
+  PTC_TRY(ptc_memory_map(diag, plan->arena_bytes, &memory));
+  executor->arena = memory;
+  executor->scratch_bytes = scratch_of_plan(plan);
+  PTC_TRY(ptc_memory_map(diag, executor->scratch_bytes * ptc_thread_pool_size(executor->pool),
+                         &memory));
+  executor->scratch = memory;
+  init_calls(executor);
+  const size_t times_bytes = sizeof *executor->times * (size_t)(plan->num_kernels + 1);
+  executor->times = ptc_xmalloc(times_bytes);
+  memset(executor->times, 0, times_bytes);
+  init_numbers(executor);
+  return PTC_OK;
+}
+
+ptc_status_t ptc_executor_create(ptc_diag_t *diag, const ptc_plan_t *plan,
+                                 const ptc_kernel_objects_t *objects, int32_t num_threads,
+                                 ptc_executor_t **out_executor) {
+  *out_executor = NULL;
+  PTC_TRY(ptc_plan_check(diag, plan));
+  if (plan->arena_bytes < 0)
+    return ptc_error(diag, (ptc_loc_t){.file = plan->json_file}, PTC_INVALID_INPUT,
+                     "plan-not-placed", "the plan's buffers have no addresses");
+  ptc_executor_t *executor = ptc_xmalloc(sizeof *executor);
+  *executor = (ptc_executor_t){.plan = plan, .objects = objects};
+  ptc_status_t status = start(diag, executor, num_threads);
+  if (status == PTC_OK)
+    *out_executor = executor;
+  else
+    ptc_executor_destroy(executor);
+  return status;
+}
+
+void ptc_executor_destroy(ptc_executor_t *executor) {
+  if (!executor) return;
+  const int32_t num_threads = executor->pool ? ptc_thread_pool_size(executor->pool) : 0;
+  ptc_thread_pool_destroy(executor->pool);
+  ptc_memory_unmap(executor->arena, executor->plan->arena_bytes);
+  ptc_memory_unmap(executor->scratch, executor->scratch_bytes * num_threads);
+  free(executor->calls);
+  free(executor->times);
+  free(executor);
+}
+
+int32_t ptc_executor_num_threads(const ptc_executor_t *executor) {
+  return ptc_thread_pool_size(executor->pool);
+}
