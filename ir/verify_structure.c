@@ -245,7 +245,10 @@ static void check_attr_names(structure_t *v, const ptc_op_t *op) {
   for (int32_t i = 0; i < op->attrs.count; i++) {
     int32_t cursor = 0;
     ptc_attr_spec_t spec;
-    bool known = false;
+    const ptc_attr_t *attr = &op->attrs.items[i];
+    // How an op is executed may be said of any.
+    bool known = (attr->kind == PTC_ATTR_INT && strcmp(attr->name, "kernel") == 0) ||
+                 (attr->kind == PTC_ATTR_BOOL && strcmp(attr->name, "inline") == 0);
     while (!known && ptc_op_next_attr_spec(op->opcode, &cursor, &spec))
       known = strcmp(spec.name, op->attrs.items[i].name) == 0;
     if (!known)

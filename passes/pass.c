@@ -16,6 +16,7 @@ static const ptc_pass_info_t pass_table[] = {
 #define OPTIMIZER PTC_PROPERTY_OPTIMIZER
 #define MICRO PTC_PROPERTY_MICRO
 #define RECOMPUTE PTC_PROPERTY_RECOMPUTE
+#define FUSED PTC_PROPERTY_FUSED
 #define PTC_PASS(fn, name, needs, establishes, destroys, summary) \
   {name, ptc_pass_##fn, needs, establishes, destroys, summary},
 #include "passes/passes.def"
@@ -28,6 +29,7 @@ static const ptc_pass_info_t pass_table[] = {
 #undef OPTIMIZER
 #undef MICRO
 #undef RECOMPUTE
+#undef FUSED
 };
 
 static const char *const property_names[] = {

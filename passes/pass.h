@@ -17,7 +17,8 @@
   X(BACKWARD, "backward")   /* train returns the gradient of every parameter that it uses */ \
   X(OPTIMIZER, "optimizer") /* train returns the new state of every trained parameter */     \
   X(MICRO, "micro")         /* the batch is split as config micro_batch asks */              \
-  X(RECOMPUTE, "recompute") /* saved values are those that config recompute asks for */
+  X(RECOMPUTE, "recompute") /* saved values are those that config recompute asks for */      \
+  X(FUSED, "fused")         /* every op says how it is executed (passes/build_kernels.h) */
 
 typedef enum ptc_property_bit_e {
 #define PTC_PROPERTY_BIT(id, text) PTC_PROPERTY_BIT_##id,
