@@ -180,7 +180,7 @@ val_t lower_cross_entropy(call_t *c) {
   for (int32_t i = 0; i < logits.num_dims; i++)
     if (logits.dims[i].name != v) rows.dims[rows.num_dims++] = logits.dims[i];
   if (!check_rows(c, &targets, &rows, "targets")) return val_error();
-  lower_note_index(L, &targets, &c->dims[0]);
+  lower_note_targets(L, &targets, &c->dims[0]);
   targets = val_fit(L, targets, rows.dims, rows.num_dims);
   val_t weight = val_binary(L, PTC_OPR_GE, targets, val_number(ptc_number_from_int(&L->numbers, 0)),
                             c->expr->loc);

@@ -234,6 +234,8 @@ val_t lower_param(lower_t *L, const char *name, ptc_loc_t loc, const fdim_t *dim
 void lower_note_weight(lower_t *L, const val_t *val);
 // Notes that |val| indexes |dim|: if it is an input, its values are range-checked on reading.
 void lower_note_index(lower_t *L, const val_t *val, const fdim_t *dim);
+// The same of the targets of a cross entropy, where a negative one is ignored.
+void lower_note_targets(lower_t *L, const val_t *val, const fdim_t *dim);
 void lower_param_stmt(lower_t *L, const ptc_stmt_t *stmt);
 // A name for an unnamed or named part of the current instance (norm, layer): reports sharing by
 // accident. The path of the part, with its stars.

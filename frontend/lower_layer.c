@@ -284,10 +284,23 @@ void lower_note_weight(lower_t *L, const val_t *val) {
   ptc_attrs_set_bool(L->module, &val->global->attrs, "decay", true);
 }
 
+static void note_range(lower_t *L, ptc_global_t *input, const fdim_t *dim) {
+  int64_t range = ptc_attrs_int(&input->attrs, "range", INT64_MAX);
+  if (dim->extent < range) ptc_attrs_set_int(L->module, &input->attrs, "range", dim->extent);
+}
+
 void lower_note_index(lower_t *L, const val_t *val, const fdim_t *dim) {
   if (!val->global || val->global->kind != PTC_GLOBAL_INPUT) return;
-  int64_t range = ptc_attrs_int(&val->global->attrs, "range", INT64_MAX);
-  if (dim->extent < range) ptc_attrs_set_int(L->module, &val->global->attrs, "range", dim->extent);
+  ptc_attrs_remove(&val->global->attrs, lower_intern(L, "ignorable"));
+  note_range(L, val->global, dim);
+}
+
+void lower_note_targets(lower_t *L, const val_t *val, const fdim_t *dim) {
+  if (!val->global || val->global->kind != PTC_GLOBAL_INPUT) return;
+  // With a range already, it indexes something, or is the target of another cross entropy.
+  if (!ptc_attrs_find(&val->global->attrs, "range"))
+    ptc_attrs_set_bool(L->module, &val->global->attrs, "ignorable", true);
+  note_range(L, val->global, dim);
 }
 
 static const struct {

@@ -2,6 +2,7 @@
 #include "ir/interp.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -309,9 +310,10 @@ static ptc_status_t bind_global(ptc_interp_t *interp, const ptc_value_t *arg,
   bind(interp, arg, tensor);
   const ptc_attr_t *range = ptc_attrs_find(&global->attrs, "range");
   if (global->kind != PTC_GLOBAL_INPUT || !range) return PTC_OK;
+  const double least = ptc_attrs_bool(&global->attrs, "ignorable", false) ? -HUGE_VAL : 0;
   for (int64_t i = 0; i < total(tensor); i++) {
     double value = tensor->data[i];
-    if (value >= 0 && value < (double)range->u.i) continue;
+    if (value >= least && value < (double)range->u.i) continue;
     return ptc_error(interp->module->diag, global->loc, PTC_INVALID_INPUT, "input-range",
                      "input \"%s\" has the value %.0f at element %" PRId64 ", outside [0, %" PRId64
                      ")",

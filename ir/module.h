@@ -108,7 +108,7 @@ typedef struct ptc_global_s {
   int64_t turn_first[PTC_MAX_COUNTS], turn_step[PTC_MAX_COUNTS];  // one per count
   // Attributes, by kind:
   //   INPUT  source:s ("text"; absent: drawn at random by init of the step), offset:i, range:i
-  //          (values lie in [0, range)), image: .npy name
+  //          (values lie in [0, range)), ignorable:b (a target: negative values, too)
   //   PARAM  decay:b lr:f (factor) frozen:b
   //   MOMENT owner:s which:s ("m", "v")    COUNTER, SETTING value:f (initial)
   ptc_attrs_t attrs;

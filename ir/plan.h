@@ -143,6 +143,7 @@ typedef struct ptc_plan_global_s {
   const char *source;  // NULL: drawn anew each step from dist
   int64_t offset, range;
   int32_t batch_dim;  // position of the dim that counts samples, -1: none
+  bool ignorable;     // targets: negative values are ignored, and fill up a short batch
   const char *dist;
   double a, b;
   double value;  // counter, setting: initial

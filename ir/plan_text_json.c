@@ -55,6 +55,12 @@ static void put_int(ptc_str_t *out, const char *name, int64_t value, int64_t oth
   ptc_str_printf(out, "%" PRId64, value);
 }
 
+static void put_flag(ptc_str_t *out, const char *name, bool value) {
+  if (!value) return;
+  begin_member(out, name);
+  ptc_str_append(out, "true");
+}
+
 static void put_number(ptc_str_t *out, const char *name, double value) {
   if (value == 0) return;
   begin_member(out, name);
@@ -77,6 +83,7 @@ static void print_global(ptc_str_t *out, const ptc_plan_global_t *global) {
   put_int(out, "offset", global->offset, 0);
   put_int(out, "range", global->range, 0);
   put_int(out, "batch_dim", global->batch_dim, -1);
+  put_flag(out, "ignorable", global->ignorable);
   put_text(out, "dist", global->dist);
   put_number(out, "a", global->a);
   put_number(out, "b", global->b);
@@ -87,10 +94,7 @@ static void print_setting(ptc_str_t *out, const ptc_plan_setting_t *setting) {
   put_text(out, "name", setting->name);
   put_text(out, "value", setting->value);
   put_text(out, "origin", setting->origin);
-  if (setting->open) {
-    begin_member(out, "open");
-    ptc_str_append(out, "true");
-  }
+  put_flag(out, "open", setting->open);
   put_text(out, "global", setting->global);
 }
 
@@ -275,6 +279,7 @@ static ptc_status_t read_global(const reader_t *r, json_t *entry, ptc_plan_globa
                             {"offset", FIELD_INT, false, &global->offset},
                             {"range", FIELD_INT, false, &global->range},
                             {"batch_dim", FIELD_INT32, false, &global->batch_dim},
+                            {"ignorable", FIELD_BOOL, false, &global->ignorable},
                             {"dist", FIELD_TEXT, false, &global->dist},
                             {"a", FIELD_NUMBER, false, &global->a},
                             {"b", FIELD_NUMBER, false, &global->b},

@@ -275,13 +275,13 @@ static const cut_t *find_cut(const feed_t *feed, int64_t sample) {
 }
 
 static place_t find_place(const ptc_data_t *data, const input_t *input, int64_t sample,
-                          int64_t epoch) {
+                          uint64_t seed, int64_t epoch) {
   const feed_t *feed = &data->feeds[input->feed];
   const ptc_data_source_t *source = feed->source;
   const cut_t *cut = find_cut(feed, sample);
   const int64_t shard = cut - feed->cuts;
   int64_t first = (sample - cut->first) * (source->row ? source->row : feed->length);
-  if (cut->phases > 1) first += ptc_shuffle_draw(data->options.seed, epoch, shard, cut->phases);
+  if (cut->phases > 1) first += ptc_shuffle_draw(seed, epoch, shard, cut->phases);
   return (place_t){&source->shards[shard], first + input->want.offset - feed->low};
 }
 
@@ -342,8 +342,8 @@ static ptc_status_t fill_sample(const ptc_data_t *data, const input_t *input, pt
   return PTC_OK;
 }
 
-ptc_status_t ptc_data_fill(const ptc_data_t *data, ptc_diag_t *diag, int64_t step, int32_t index,
-                           void *out, int64_t *out_samples) {
+ptc_status_t ptc_data_fill(const ptc_data_t *data, ptc_diag_t *diag, uint64_t seed, int64_t step,
+                           int32_t index, void *out, int64_t *out_samples) {
   const input_t *input = &data->inputs[index];
   const bool shuffled = data->options.order == PTC_DATA_SHUFFLED;
   *out_samples = 0;
@@ -357,8 +357,8 @@ ptc_status_t ptc_data_fill(const ptc_data_t *data, ptc_diag_t *diag, int64_t ste
     int64_t epoch = number / data->num_samples, sample = number % data->num_samples;
     bool real = shuffled || epoch == 0;
     place_t place = {0};
-    if (shuffled) sample = ptc_shuffle(data->options.seed, epoch, data->num_samples, sample);
-    if (real) place = find_place(data, input, sample, shuffled ? epoch : 0);
+    if (shuffled) sample = ptc_shuffle(seed, epoch, data->num_samples, sample);
+    if (real) place = find_place(data, input, sample, seed, epoch);
     PTC_TRY(fill_sample(data, input, diag, real ? &place : NULL, j, out));
     *out_samples += real;
   }

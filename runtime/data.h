@@ -38,7 +38,6 @@ typedef struct ptc_data_options_s {
   const ptc_data_input_t *inputs;  // copied, but for the texts, which must outlive the data
   int32_t num_inputs;
   ptc_data_order_t order;
-  uint64_t seed;
 } ptc_data_options_t;
 
 typedef struct ptc_data_s ptc_data_t;
@@ -54,10 +53,11 @@ void ptc_data_close(ptc_data_t *data);  // NULL is allowed
 int64_t ptc_data_num_samples(const ptc_data_t *data);
 int64_t ptc_data_num_batches(const ptc_data_t *data);
 
-// Fills input |input| for step |step| (in order: batch |step|) with row-major values of its dtype.
+// Fills input |input| for step |step| (in order: batch |step|, whatever the seed) with row-major values of
+// its dtype.
 // |out_samples|: how many samples of the batch are real, the rest being filled up. Numbers outside the
 // input's range are an error, "data-range". May be called from any thread, with a |diag| of its own.
-ptc_status_t ptc_data_fill(const ptc_data_t *data, ptc_diag_t *diag, int64_t step, int32_t input,
-                           void *out, int64_t *out_samples);
+ptc_status_t ptc_data_fill(const ptc_data_t *data, ptc_diag_t *diag, uint64_t seed, int64_t step,
+                           int32_t input, void *out, int64_t *out_samples);
 
 #endif  // PTC_RUNTIME_DATA_H_

@@ -71,9 +71,9 @@ static ptc_status_t train(train_t *t) {
   const int64_t tokens = tokens_per_step(t->module), steps = t->options->steps;
   const double interval = terminal ? 0.1 : 2, begin = now();
   double shown_at = begin;
-  int64_t shown_steps = 0;
+  int64_t shown_steps = 0, samples;
   for (int64_t step = 0; step < steps; step++) {
-    ptc_token_data_fill(&t->data, t->interp, t->module, PTC_TOKENS_RANDOM, t->seed, step);
+    PTC_TRY(ptc_token_data_fill(&t->data, t->interp, t->module, t->seed, step, &samples));
     PTC_TRY(ptc_interp_run(t->interp, "train"));
     const double loss = loss_of(t, func), at = now();
     const bool last = step + 1 == steps, bad = !isfinite(loss);
@@ -96,18 +96,21 @@ static ptc_status_t train(train_t *t) {
 static ptc_status_t evaluate(train_t *t) {
   const ptc_func_t *func = ptc_module_find_func(t->module, "eval");
   if (!func) return fail(t, "unknown-function", "the module has no function \"eval\"");
-  int64_t batches = ptc_token_data_num_batches(&t->val, t->module);
+  int64_t batches = ptc_data_num_batches(t->val.data);
   if (batches < 1) batches = 1;
   if (batches > MAX_VAL_BATCHES) batches = MAX_VAL_BATCHES;
   double sum = 0;
+  int64_t total = 0;
   for (int64_t i = 0; i < batches; i++) {
-    ptc_token_data_fill(&t->val, t->interp, t->module, PTC_TOKENS_SEQUENTIAL, t->seed, i);
+    int64_t samples;
+    PTC_TRY(ptc_token_data_fill(&t->val, t->interp, t->module, t->seed, i, &samples));
     PTC_TRY(ptc_interp_run(t->interp, "eval"));
-    sum += loss_of(t, func);
+    sum += loss_of(t, func) * (double)samples;  // a short batch counts for what it has
+    total += samples;
   }
   if (t->run->print_to)
     fprintf(t->run->print_to, "held-out loss %.6f over %" PRId64 " batches\n",
-            sum / (double)batches, batches);
+            total ? sum / (double)total : NAN, batches);
   return PTC_OK;
 }
 
@@ -210,12 +213,12 @@ static ptc_status_t sample(train_t *t) {
 // --- all together
 
 static ptc_status_t run_all(train_t *t) {
-  ptc_diag_t *diag = t->module->diag;
   const ptc_train_options_t *options = t->options;
-  PTC_TRY(ptc_token_data_open(diag, options->data, options->num_data, &t->data));
-  PTC_TRY(ptc_token_data_check(&t->data, t->module));
-  PTC_TRY(ptc_token_data_open(diag, options->val, options->num_val, &t->val));
-  if (options->num_val) PTC_TRY(ptc_token_data_check(&t->val, t->module));
+  PTC_TRY(ptc_token_data_open(t->module, "--data", options->data, options->num_data,
+                              PTC_DATA_SHUFFLED, &t->data));
+  if (options->num_val)
+    PTC_TRY(ptc_token_data_open(t->module, "--val", options->val, options->num_val,
+                                PTC_DATA_IN_ORDER, &t->val));
   sampler_t sampler;
   if (options->sample) PTC_TRY(open_sampler(t, &sampler));  // before the work, not after it
   if (t->run->init && ptc_module_find_func(t->module, "init"))

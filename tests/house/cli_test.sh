@@ -80,7 +80,7 @@ expect 2 '--temperature takes a number from 0: -1' 'ptc interpret model.ptm --te
 expect 2 'need --steps=N' 'ptc interpret model.ptm --data=text=model.ptm'
 expect 1 'give --data text=FILE [data-missing]' \
   'ptc interpret model.ptm --steps=1 --set layers=1 --set d=12 --set seq=8 --set vocab=16 --set batch=1'
-expect 1 'nofile: error: cannot read the file: No such file or directory [cannot-read]' \
+expect 1 'cannot read "nofile": No such file or directory [read-file]' \
   'ptc interpret '"$samples"'/tiny.ptm --steps=1 --data=text=nofile'
 expect 1 'did you mean "layers"? [override-name]' 'ptc model.ptm --set layrs=3'
 

@@ -10,9 +10,13 @@
 #include "runtime/data_source.h"
 #include "tests/support/unit.h"
 
+static uint64_t seed = 1;
 static char folder[] = "/tmp/ptc_data_test_XXXXXX";
 
-static void test_set_up(void) { CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder)); }
+static void test_set_up(void) {
+  seed = unit_seed();
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+}
 
 // A file of the test's folder; returns its path (static, of four).
 static const char *file_of(const char *name, const void *bytes, size_t len) {
@@ -189,7 +193,7 @@ static void test_shards(void) {
   CU_ASSERT_EQUAL(ptc_data_num_samples(data), 5);
   int32_t tokens[20];
   int64_t samples;
-  CU_ASSERT_EQUAL(ptc_data_fill(data, &diag, 0, 0, tokens, &samples), PTC_OK);
+  CU_ASSERT_EQUAL(ptc_data_fill(data, &diag, seed, 0, 0, tokens, &samples), PTC_OK);
   for (int i = 0; i < 20; i++) CU_ASSERT_EQUAL(tokens[i], "abcdefghklmnopqruvwx"[i]);
   ptc_data_close(data);
 
@@ -198,7 +202,7 @@ static void test_shards(void) {
   CU_ASSERT_EQUAL(ptc_data_num_samples(data), 3);
   bool seen[26] = {false};
   for (int64_t step = 0; step < 60; step++) {
-    CU_ASSERT_EQUAL(ptc_data_fill(data, &diag, step, 0, tokens, &samples), PTC_OK);
+    CU_ASSERT_EQUAL(ptc_data_fill(data, &diag, seed, step, 0, tokens, &samples), PTC_OK);
     for (int j = 0; j < 5; j++) {
       int first = tokens[4 * j] - 'a', last = first + 4;  // of its target
       CU_ASSERT(last < 10 || (first >= 10 && last < 20) || first >= 20);
@@ -222,12 +226,8 @@ static void test_epochs(void) {
   ptc_data_input_t inputs[] = {input_of("tokens", 9, 10, 0, 1003),
                                input_of("targets", 9, 10, 1, 0)};
   inputs[1].dtype = PTC_I64;
-  ptc_data_options_t options = {.flag = "--data",
-                                .specs = specs,
-                                .num_specs = 1,
-                                .inputs = inputs,
-                                .num_inputs = 2,
-                                .seed = unit_seed()};
+  ptc_data_options_t options = {
+      .flag = "--data", .specs = specs, .num_specs = 1, .inputs = inputs, .num_inputs = 2};
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   ptc_data_t *data;
@@ -240,9 +240,9 @@ static void test_epochs(void) {
     for (int64_t step = 11 * epoch; step < 11 * (epoch + 1); step++) {
       int32_t tokens[90];
       int64_t targets[90], samples;
-      CU_ASSERT_EQUAL(ptc_data_fill(data, &diag, step, 0, tokens, &samples), PTC_OK);
+      CU_ASSERT_EQUAL(ptc_data_fill(data, &diag, seed, step, 0, tokens, &samples), PTC_OK);
       CU_ASSERT_EQUAL(samples, 9);
-      CU_ASSERT_EQUAL(ptc_data_fill(data, &diag, step, 1, targets, &samples), PTC_OK);
+      CU_ASSERT_EQUAL(ptc_data_fill(data, &diag, seed, step, 1, targets, &samples), PTC_OK);
       for (int i = 0; i < 90; i++) {
         CU_ASSERT_EQUAL(tokens[i], tokens[i / 10 * 10] + i % 10);
         CU_ASSERT_EQUAL(targets[i], tokens[i] + 1);
@@ -255,16 +255,12 @@ static void test_epochs(void) {
   CU_ASSERT(memcmp(orders[0], orders[1], sizeof(orders[0])) != 0);
   int32_t again[90], other[90];
   int64_t samples;
-  ptc_data_fill(data, &diag, 3, 0, again, &samples);
-  ptc_data_close(data);
-  options.seed++;
-  CU_ASSERT_EQUAL_FATAL(ptc_data_open(&diag, &options, &data), PTC_OK);
-  ptc_data_fill(data, &diag, 3, 0, other, &samples);
+  ptc_data_fill(data, &diag, seed, 3, 0, again, &samples);
+  ptc_data_fill(data, &diag, seed + 1, 3, 0, other, &samples);
   CU_ASSERT(memcmp(again, other, sizeof(again)) != 0);
   ptc_data_close(data);
-  options.seed--;
   CU_ASSERT_EQUAL_FATAL(ptc_data_open(&diag, &options, &data), PTC_OK);
-  ptc_data_fill(data, &diag, 3, 0, other, &samples);
+  ptc_data_fill(data, &diag, seed, 3, 0, other, &samples);
   CU_ASSERT(memcmp(again, other, sizeof(again)) == 0);
   ptc_data_close(data);
   CU_ASSERT_EQUAL(diag.num_items, 0);
@@ -296,8 +292,8 @@ static void test_short_batch(void) {
   CU_ASSERT_EQUAL(ptc_data_num_batches(data), 2);
   int32_t tokens[24], targets[24];
   int64_t samples;
-  ptc_data_fill(data, &diag, 1, 0, tokens, &samples);
-  ptc_data_fill(data, &diag, 1, 1, targets, &samples);
+  ptc_data_fill(data, &diag, seed, 1, 0, tokens, &samples);
+  ptc_data_fill(data, &diag, seed, 1, 1, targets, &samples);
   CU_ASSERT_EQUAL(samples, 2);
   for (int i = 0; i < 24; i++) {
     CU_ASSERT_EQUAL(tokens[i], i < 12 ? 'A' + 24 + i : 0);
@@ -342,12 +338,8 @@ static void test_rows(void) {
                                 .num_dims = 1,
                                 .shape = {4},
                                 .batch_dim = -1}};
-  ptc_data_options_t options = {.flag = "--data",
-                                .specs = list,
-                                .num_specs = 3,
-                                .inputs = inputs,
-                                .num_inputs = 3,
-                                .seed = unit_seed()};
+  ptc_data_options_t options = {
+      .flag = "--data", .specs = list, .num_specs = 3, .inputs = inputs, .num_inputs = 3};
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   ptc_data_t *data;
@@ -359,9 +351,9 @@ static void test_rows(void) {
     int32_t label[4];
     double value[4];
     int64_t samples;
-    CU_ASSERT_EQUAL(ptc_data_fill(data, &diag, step, 0, image, &samples), PTC_OK);
-    CU_ASSERT_EQUAL(ptc_data_fill(data, &diag, step, 1, label, &samples), PTC_OK);
-    CU_ASSERT_EQUAL(ptc_data_fill(data, &diag, step, 2, value, &samples), PTC_OK);
+    CU_ASSERT_EQUAL(ptc_data_fill(data, &diag, seed, step, 0, image, &samples), PTC_OK);
+    CU_ASSERT_EQUAL(ptc_data_fill(data, &diag, seed, step, 1, label, &samples), PTC_OK);
+    CU_ASSERT_EQUAL(ptc_data_fill(data, &diag, seed, step, 2, value, &samples), PTC_OK);
     for (int j = 0; j < 4; j++) {
       CU_ASSERT_FATAL(label[j] >= 10 && label[j] < 16);
       seen[label[j] - 10]++;
@@ -468,7 +460,7 @@ static void test_range(void) {
     CU_ASSERT_EQUAL_FATAL(ptc_data_open(&diag, &options, &data), PTC_OK);
     int32_t values[8];
     int64_t samples;
-    ptc_status_t status = ptc_data_fill(data, &diag, 0, 0, values, &samples);
+    ptc_status_t status = ptc_data_fill(data, &diag, seed, 0, 0, values, &samples);
     UNIT_CHECK((status == PTC_OK) == !rows[i].message, rows[i].message ? rows[i].message : "fits");
     if (rows[i].message) {
       UNIT_CHECK(strcmp(diag.items[0].id, "data-range") == 0, rows[i].message);

@@ -24,7 +24,7 @@ static const char good_json[] =
     "\"globals\": [\n"
     "{\"path\": \"tokens\", \"kind\": \"input\", \"buffer\": 0, \"source\": \"text\", \"offset\": "
     "1, "
-    "\"range\": 256, \"batch_dim\": 0},\n"
+    "\"range\": 256, \"batch_dim\": 0, \"ignorable\": true},\n"
     "{\"path\": \"noise\", \"kind\": \"input\", \"buffer\": 5, \"dist\": \"normal\", \"a\": -0.5, "
     "\"b\": "
     "1},\n"

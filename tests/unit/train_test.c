@@ -60,17 +60,21 @@ static void test_batches(void) {
   fixture_t f;
   set_up(&f, "text", bytes, sizeof(bytes));
   const char *specs[] = {f.spec};
-  ptc_token_data_t data;
-  CU_ASSERT_EQUAL_FATAL(ptc_token_data_open(&f.diag, specs, 1, &data), PTC_OK);
-  CU_ASSERT_EQUAL(ptc_token_data_check(&data, f.module), PTC_OK);
+  ptc_token_data_t data, val;
+  CU_ASSERT_EQUAL_FATAL(ptc_token_data_open(f.module, "--data", specs, 1, PTC_DATA_SHUFFLED, &data),
+                        PTC_OK);
+  CU_ASSERT_EQUAL_FATAL(ptc_token_data_open(f.module, "--val", specs, 1, PTC_DATA_IN_ORDER, &val),
+                        PTC_OK);
   ptc_interp_t *interp = ptc_interp_create(f.module, PTC_INTERP_EXACT);
   const double *tokens =
       ptc_interp_global(interp, ptc_module_find_global(f.module, "tokens"))->data;
   const double *targets =
       ptc_interp_global(interp, ptc_module_find_global(f.module, "targets"))->data;
   double first[24], least = 1000, most = -1;
+  int64_t samples;
   for (int64_t step = 0; step < 200; step++) {
-    ptc_token_data_fill(&data, interp, f.module, PTC_TOKENS_RANDOM, 9, step);
+    CU_ASSERT_EQUAL(ptc_token_data_fill(&data, interp, f.module, 9, step, &samples), PTC_OK);
+    CU_ASSERT_EQUAL(samples, 4);
     for (int i = 0; i < 24; i++) {
       CU_ASSERT_EQUAL(tokens[i], tokens[i / 6 * 6] + i % 6);
       CU_ASSERT_EQUAL(targets[i], tokens[i] + 1);
@@ -82,14 +86,21 @@ static void test_batches(void) {
   CU_ASSERT_EQUAL(least, 0);  // every place of the text can be drawn, the last byte as a target
   CU_ASSERT_EQUAL(most, 99);
   CU_ASSERT(memcmp(first, tokens, sizeof(first)) != 0);
-  ptc_token_data_fill(&data, interp, f.module, PTC_TOKENS_RANDOM, 9, 0);
+  ptc_token_data_fill(&data, interp, f.module, 9, 0, &samples);
   CU_ASSERT(memcmp(first, tokens, sizeof(first)) == 0);
-  ptc_token_data_fill(&data, interp, f.module, PTC_TOKENS_RANDOM, 10, 0);
+  ptc_token_data_fill(&data, interp, f.module, 10, 0, &samples);
   CU_ASSERT(memcmp(first, tokens, sizeof(first)) != 0);
   // 94 places to begin, 16 windows of 6 without overlap, 4 batches of 4.
-  CU_ASSERT_EQUAL(ptc_token_data_num_batches(&data, f.module), 4);
-  ptc_token_data_fill(&data, interp, f.module, PTC_TOKENS_SEQUENTIAL, 9, 1);
+  CU_ASSERT_EQUAL(ptc_data_num_batches(val.data), 4);
+  ptc_token_data_fill(&val, interp, f.module, 9, 1, &samples);
   for (int i = 0; i < 24; i++) CU_ASSERT_EQUAL(tokens[i], 24 + i);
+  // What a short batch is filled up with: the loss is that of the rest.
+  ptc_token_data_fill(&val, interp, f.module, 9, 4, &samples);
+  CU_ASSERT_EQUAL(samples, 0);
+  for (int i = 0; i < 24; i++) CU_ASSERT(tokens[i] == 0 && targets[i] == -1);
+  CU_ASSERT_EQUAL(ptc_interp_run(interp, "eval"), PTC_OK);
+  CU_ASSERT_EQUAL(ptc_interp_result(interp, 0)->data[0], 0);
+  ptc_token_data_close(&val);
   ptc_interp_destroy(interp);
   ptc_token_data_close(&data);
   tear_down(&f);
