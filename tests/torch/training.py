@@ -8,8 +8,8 @@ import reference
 
 def schedule(s):
     """Step k (from 0) -> factor of lr, for LambdaLR."""
-    lr, low = s["train.lr"], s["train.min_lr"]
-    warmup, steps = s["train.warmup"], s["train.steps"]
+    lr, warmup, steps = s["train.lr"], s["train.warmup"], s["train.steps"]
+    low = lr if s["train.lr_schedule"] == "constant" else s["train.min_lr"]
 
     def factor(k):
         done = min(max((k - warmup) / (steps - warmup), 0.0), 1.0)

@@ -33,6 +33,11 @@ def parameters(c):
         yield f"{norm}.bias", (d,), ("zeros",)
 
 
+def decays(path):
+    """Weights do; biases, norms and positions, which no product contracts, do not."""
+    return path.split(".")[-1] in ("wte", "wse", "wt", "wq", "wk", "wv", "wo", "w1", "w2")
+
+
 def inputs(c):
     yield "tokens", (c.batch, c.seq), c.vocab
     yield "segment", (c.batch, c.seq), 2

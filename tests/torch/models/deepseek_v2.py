@@ -44,6 +44,11 @@ def parameters(c):
     yield "norm.scale", (d,), ("ones",)
 
 
+def decays(path):
+    """All but the norms' scales."""
+    return not path.endswith(".scale")
+
+
 def inputs(c):
     yield "tokens", (c.batch, c.seq), c.vocab
     yield "targets", (c.batch, c.seq), c.vocab
@@ -58,9 +63,9 @@ def rope(x):
     width = x.shape[-1]
     theta = 10000.0 ** (-2.0 * torch.arange(width // 2, dtype=torch.float64) / width)
     angle = torch.arange(x.shape[1], dtype=torch.float64)[:, None, None] * theta
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     first, second = x.chunk(2, dim=-1)
-    return torch.cat([first * angle.cos() - second * angle.sin(),
-                      first * angle.sin() + second * angle.cos()], dim=-1)
+    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
 
 
 def mla(c, p, path, x):
@@ -92,6 +97,7 @@ def moe(c, p, path, x, stats):
     capacity = math.ceil(1.25 * c.seq * c.top / c.experts)
     probs = F.softmax(x @ p[f"{path}.router"], dim=-1)
     order = torch.argsort(probs.detach(), dim=-1, descending=True, stable=True)[..., :c.top]
+    experts = list(zip(*(p[f"{path}.{name}"].unbind(0) for name in ("gate", "up", "down"))))
     rows = []
     for b in range(c.batch):
         queue = [0] * c.experts
@@ -99,16 +105,14 @@ def moe(c, p, path, x, stats):
             token, y = x[b, s], torch.zeros(c.d, dtype=x.dtype)
             for e in order[b, s].tolist():
                 if queue[e] < capacity:
-                    part = gated_mlp(p[f"{path}.gate"][e], p[f"{path}.up"][e],
-                                     p[f"{path}.down"][e], token)
-                    y = y + 16.0 * probs[b, s, e] * part
+                    y = y + 16.0 * probs[b, s, e] * gated_mlp(*experts[e], token)
                 else:
                     stats["dropped"] = stats.get("dropped", 0) + 1
                 queue[e] += 1
             rows.append(y)
     routed = torch.stack(rows).reshape(c.batch, c.seq, c.d)
     used = torch.stack([(order == e).sum((1, 2)) / c.seq for e in range(c.experts)], dim=-1)
-    balance = 0.003 * c.experts / c.top * (used.double() * probs.mean(1)).sum(1).mean()
+    balance = 0.003 * c.experts / c.top * (used.to(x.dtype) * probs.mean(1)).sum(1).mean()
     shared = gated_mlp(p[f"{path}.shared.gate"], p[f"{path}.shared.up"], p[f"{path}.shared.down"],
                        x)
     return routed + shared, balance

@@ -26,6 +26,11 @@ def parameters(c):
             yield f"halve.{i}.taps", (3, d), ("uniform", -0.5, 0.5)
 
 
+def decays(path):
+    """What is contracted or gathered."""
+    return path.split(".")[-1] in ("wte", "shared", "up", "down", "taps")
+
+
 def inputs(c):
     yield "tokens", (c.batch, c.seq), c.vocab
     yield "targets", (c.batch, c.seq), c.vocab

@@ -25,6 +25,11 @@ def parameters(c):
     yield "final.scale", (d,), ("zeros",)
 
 
+def decays(path):
+    """All but the norms' scales."""
+    return not path.endswith(".scale")
+
+
 def inputs(c):
     yield "tokens", (c.batch, c.seq), c.vocab
     yield "targets", (c.batch, c.seq), c.vocab
@@ -42,7 +47,7 @@ def rope(x):
     freqs = torch.outer(torch.arange(s, dtype=torch.float64), inv_freq)
     angle = torch.cat([freqs, freqs], dim=-1).reshape((s,) + (1,) * (x.dim() - 3) + (k,))
     rotated = torch.cat([-x[..., k // 2:], x[..., :k // 2]], dim=-1)
-    return x * angle.cos() + rotated * angle.sin()
+    return x * angle.cos().to(x.dtype) + rotated * angle.sin().to(x.dtype)
 
 
 def attention(c, p, path, x, window):

@@ -27,6 +27,11 @@ def parameters(c):
     yield "ln_f.bias", (d,), ("zeros",)
 
 
+def decays(path):
+    """Matrices do; biases and norms do not."""
+    return path.split(".")[-1] in ("wte", "head", "wq", "wk", "wv", "wo", "w1", "w2")
+
+
 def inputs(c):
     yield "tokens", (c.batch, c.seq), c.vocab
     yield "targets", (c.batch, c.seq), c.vocab
@@ -38,9 +43,10 @@ def rotate_every_two(x, rotary):
     at = torch.arange(x.shape[1], dtype=torch.float64)[None, :, None]
     for i in range(rotary // 2):
         angle = at * 10000.0 ** (-2.0 * i / rotary)
+        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
         a, b = x[..., 2 * i], x[..., 2 * i + 1]
-        out[2 * i] = a * angle.cos() - b * angle.sin()
-        out[2 * i + 1] = b * angle.cos() + a * angle.sin()
+        out[2 * i] = a * cos - b * sin
+        out[2 * i + 1] = b * cos + a * sin
     return torch.stack(out, dim=-1)
 
 

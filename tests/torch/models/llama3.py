@@ -43,7 +43,8 @@ def rotate(x, at, base=500000.0):
     half = x.shape[-1] // 2
     rate = base ** (-torch.arange(half, dtype=torch.float64) / half)
     angle = at.double().reshape(at.shape + (1,) * (x.dim() - 2)) * rate
-    turned = torch.complex(x[..., :half], x[..., half:]) * torch.polar(torch.ones_like(angle), angle)
+    turn = torch.complex(angle.cos().to(x.dtype), angle.sin().to(x.dtype))
+    turned = torch.complex(x[..., :half], x[..., half:]) * turn
     return torch.cat([turned.real, turned.imag], dim=-1)
 
 

@@ -7,6 +7,7 @@ from models import llama3
 DEFAULTS = dict(llama3.DEFAULTS, eos=128001)
 parameters = llama3.parameters
 inputs = llama3.inputs
+decays = llama3.decays
 
 
 def documents(c, tokens):

@@ -33,6 +33,11 @@ def parameters(c):
     yield "norm_f.scale", (d,), ("ones",)
 
 
+def decays(path):
+    """Weights and the convolution's taps, which are contracted over their window, do."""
+    return path.split(".")[-1] not in ("dt0", "alog", "skip", "scale")
+
+
 def inputs(c):
     yield "tokens", (c.batch, c.seq), c.vocab
     yield "targets", (c.batch, c.seq), c.vocab

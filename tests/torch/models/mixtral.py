@@ -27,6 +27,11 @@ def parameters(c):
     yield "norm.scale", (d,), ("ones",)
 
 
+def decays(path):
+    """All but the norms' scales."""
+    return not path.endswith(".scale")
+
+
 def inputs(c):
     yield "tokens", (c.batch, c.seq), c.vocab
     yield "targets", (c.batch, c.seq), c.vocab
@@ -42,7 +47,8 @@ def rotate(x):
     at = torch.arange(x.shape[1], dtype=torch.float64)
     angle = torch.outer(at, 1e6 ** (-torch.arange(half, dtype=torch.float64) / half))[:, None, :]
     a, b = x.split(half, dim=-1)
-    return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
 
 def attention(c, p, path, x):
@@ -82,7 +88,7 @@ def moe(c, p, path, x, stats):
         share = (weight * (kept & (which == e))).sum(-1, keepdim=True)
         hidden = F.silu(x @ p[f"{path}.gate"][e]) * (x @ p[f"{path}.up"][e])
         y = y + share * (hidden @ p[f"{path}.down"][e])
-    used = F.one_hot(which, c.experts).sum(2).double().mean(1)
+    used = F.one_hot(which, c.experts).sum(2).to(x.dtype).mean(1)
     balance = 0.01 * c.experts / c.top * (used * probs.mean(1)).sum(-1).mean()
     stats["dropped"] = stats.get("dropped", 0) + int((~kept).sum())
     return y, balance

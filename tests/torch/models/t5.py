@@ -28,6 +28,11 @@ def parameters(c):
         yield f"{norm}.scale", (d,), ("ones",)
 
 
+def decays(path):
+    """Weights do; norms and the learned biases of positions do not."""
+    return path.split(".")[-1] in ("wte", "wq", "wk", "wv", "wo", "w1", "w2")
+
+
 def inputs(c):
     yield "source", (c.batch, c.src), c.vocab
     yield "target", (c.batch, c.tgt), c.vocab

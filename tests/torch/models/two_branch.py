@@ -32,6 +32,11 @@ def parameters(c):
     yield "norm.scale", (c.wide,), ("ones",)
 
 
+def decays(path):
+    """All but the norms' scales."""
+    return not path.endswith(".scale")
+
+
 def inputs(c):
     yield "tokens", (c.batch, c.seq), c.vocab
     yield "targets", (c.batch, c.seq), c.vocab
@@ -45,7 +50,7 @@ def rope(x):
     half = x.shape[-1] // 2
     at = torch.arange(x.shape[1], dtype=torch.float64)
     angle = torch.outer(at, 10000.0 ** (-torch.arange(half, dtype=torch.float64) / half))
-    cos, sin = angle.cos()[:, None, :], angle.sin()[:, None, :]
+    cos, sin = (part[:, None, :].to(x.dtype) for part in (angle.cos(), angle.sin()))
     a, b = x[..., :half], x[..., half:]
     return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
 

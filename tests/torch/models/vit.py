@@ -32,6 +32,11 @@ def parameters(c):
     yield "ln_f.bias", (d,), ("zeros",)
 
 
+def decays(path):
+    """What a product contracts; not the class token, positions, biases and scales."""
+    return path.split(".")[-1] in ("wp", "head", "wqkv", "wo", "w1", "w2")
+
+
 def inputs(c):
     side = c.side * c.patch
     yield "image", (c.batch, side, side, c.channels), None
