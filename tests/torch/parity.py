@@ -21,6 +21,7 @@ import sys
 import numpy as np
 import torch
 
+import data_order
 import parity_compare
 import reference
 import safetensors
@@ -107,7 +108,7 @@ def sources(model, c, case):
         if name == "targets":
             continue
         source = "text" if name == "tokens" and case["reference"] != "bert" else name
-        length = count * shape[1] + 1
+        length = count * shape[1] + (shape[1] + 1 if source == "text" else 0)
         rows[source] = (token_stream(draw, length, limit) if limit > 2
                         else (np.arange(length) % shape[1] >= shape[1] // 2).astype(np.uint16))
     return rows
@@ -117,23 +118,28 @@ def data_file(directory, source, array):
     return os.path.join(directory, source + (".npy" if array.dtype == np.float32 else ".bin"))
 
 
-def windows(case, c, step):
-    """The samples of a step, in their order."""
-    return [step * c.batch + j for j in range(c.batch)]
+def windows(model, c, rows):
+    """The order in which ptc reads these files."""
+    lengths = {}
+    for name, shape, _ in model.inputs(c):
+        source = "text" if name in ("tokens", "targets") and "text" in rows else name
+        length = shape[1] if len(shape) == 2 else 1
+        offset = 1 if source == "text" else 0
+        lengths[source] = (len(rows[source]), length, offset)
+    return data_order.Windows(c.seed, c.batch, lengths)
 
 
-def batch(model, c, case, rows, step):
-    chosen, filled = windows(case, c, step), {}
+def batch(model, c, rows, order, step):
+    filled = {}
     for name, shape, _ in model.inputs(c):
         array = rows["text" if name in ("tokens", "targets") and "text" in rows else name]
-        if len(shape) == 2:
-            first = 1 if name == "targets" else 0
-            parts = [array[w * shape[1] + first:][:shape[1]] for w in chosen]
+        length = shape[1] if len(shape) == 2 else 1
+        places = [start + (name == "targets") for start in order.starts(step, length)]
+        parts = [array[at:at + length] if len(shape) == 2 else array[at] for at in places]
+        if array.dtype == np.float32:
+            filled[name] = torch.from_numpy(np.stack(parts)).to(torch.get_default_dtype())
         else:
-            parts = [array[w] for w in chosen]
-        value = torch.from_numpy(np.stack(parts).astype(
-            np.float32 if array.dtype == np.float32 else np.int64))
-        filled[name] = value.to(torch.get_default_dtype()) if value.is_floating_point() else value
+            filled[name] = torch.from_numpy(np.stack(parts).astype(np.int64))
     return filled
 
 
@@ -142,7 +148,7 @@ def batch(model, c, case, rows, step):
 
 def key_of(case, double):
     """What the results depend on."""
-    code = [os.path.join(HERE, name) for name in ("parity.py", "training.py")]
+    code = [os.path.join(HERE, name) for name in ("parity.py", "training.py", "data_order.py")]
     code.append(os.path.join(HERE, "models", case["reference"] + ".py"))
     digest = hashlib.sha256()
     for path in code:
@@ -166,10 +172,10 @@ def train(case, directory, double):
     leaves = {path: value.to(kind).requires_grad_(True) for path, value in start.items()}
     optim = training.optimizer(model, case["set"], leaves)
     rates = torch.optim.lr_scheduler.LambdaLR(optim, training.schedule(case["set"]))
-    trace = []
+    trace, order = [], windows(model, c, rows)
     for step in range(case["steps"]):
         optim.zero_grad()
-        losses, _ = model.forward(c, leaves, batch(model, c, case, rows, step),
+        losses, _ = model.forward(c, leaves, batch(model, c, rows, order, step),
                                   reference.Random(c.seed, step))
         sum(losses.values()).backward()
         trace.append({name: float(value) for name, value in losses.items()})
