@@ -1,41 +1,106 @@
-// Proves: every op of the samples' training programs becomes a kernel that the verifier accepts.
+// Proves: every op of the samples and of random models becomes a kernel, alone or in a group, that the
+// verifier accepts and that computes what the interpreter does. PTC_CASES sets the number of random models,
+// PTC_SEED their first seed.
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "passes/pass.h"
+#include "tests/support/kernel_eval.h"
 #include "tests/support/kernel_groups.h"
-#include "tests/support/pass_runner.h"
+#include "tests/support/random_model.h"
 #include "tests/support/small_models.h"
 #include "tests/support/unit.h"
 
-static void build_model(const small_model_t *model, int64_t micro) {
-  ptc_diag_t diag;
-  ptc_diag_init(&diag);
-  ptc_module_t *module = small_model_lower(model, NULL, 0, &diag);
+enum { FIXED_CASES = 60, RANDOM_CASES = 20 };
+
+// In exact mode what is left are constants that a kernel rounds to f32.
+static const double EXACT_BOUND = 2e-6, TYPED_BOUND = 2e-4;
+// And those of a 16-bit dtype, which the interpreter's exact mode does not round.
+static const double HALF_BOUND = 3e-2;
+
+static double bound_of(const ptc_module_t *module, bool exact) {
+  const char *precision = ptc_attrs_string(&module->config, "precision", "f32");
+  return strcmp(precision, "f32") != 0 ? HALF_BOUND : exact ? EXACT_BOUND : TYPED_BOUND;
+}
+
+static void show(ptc_module_t *module, const ptc_str_t *text, const char *what, double error) {
+  fprintf(stderr, "%s: off by %g\n", what, error);
+  if (text->len) fprintf(stderr, "%s", text->data);
+  ptc_diag_print(module->diag, stderr, PTC_DIAG_TEXT, false);
+}
+
+// Runs the pipeline and fuse, builds all kernels, compares every function.
+static void check_module(ptc_module_t *module, const char *row, bool typed, const ptc_str_t *text) {
+  ptc_pass_options_t options = {.check_semantics = false};
   ptc_pass_ctx_t ctx;
-  ptc_pass_ctx_init(&ctx, NULL);
+  ptc_pass_ctx_init(&ctx, &options);
   ptc_arena_t arena;
   ptc_arena_init(&arena);
-  ptc_str_t text = {0};
-  if (module) ptc_attrs_set_int(module, &module->config, "micro_batch", micro);
-  bool ok = module && ptc_pipeline_train(&ctx, module) == PTC_OK &&
-            ptc_pass_run(&ctx, module, "fuse") == PTC_OK;
-  ok = ok && kernel_groups_build(module, &arena, &text) > 10;
-  UNIT_CHECK(ok, model->name);
-  if (!ok) {
-    fprintf(stderr, "%s: %s\n", model->name,
-            text.data ? text.data + (text.len > 3000 ? text.len - 3000 : 0) : "");
-    ptc_diag_print(&diag, stderr, PTC_DIAG_TEXT, false);
-  }
-  ptc_str_deinit(&text);
+  bool ok = ptc_pipeline_train(&ctx, module) == PTC_OK;
+  ctx.options.check_semantics = true;
+  ok = ok && ptc_pass_run(&ctx, module, "fuse") == PTC_OK;
+  ok = ok && kernel_groups_build(module, &arena, NULL) > 0;
+  UNIT_CHECK(ok, row);
+  if (!ok) show(module, text, row, 0);
+  for (ptc_func_t *func = ok ? module->funcs : NULL; func; func = func->next)
+    for (int exact = typed ? 0 : 1; exact < 2; exact++) {
+      char worst[256];
+      const double error = module_run_compare(module, func->name, 5, exact, worst);
+      UNIT_CHECK(error <= bound_of(module, exact), row);
+      if (!(error <= bound_of(module, exact))) show(module, text, worst, error);
+    }
   ptc_arena_deinit(&arena);
   ptc_pass_ctx_deinit(&ctx);
+}
+
+static void test_samples(void) {
+  for (int i = 0; i < num_small_models; i++) {
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_module_t *module = small_model_lower(&small_models[i], NULL, 0, &diag);
+    UNIT_CHECK(module != NULL, small_models[i].name);
+    if (module) {
+      ptc_attrs_set_int(module, &module->config, "micro_batch", i % 2 ? 2 : 4);
+      check_module(module, small_models[i].name, true, &(ptc_str_t){0});
+    }
+    ptc_module_destroy(module);
+    ptc_diag_deinit(&diag);
+  }
+}
+
+static void check_random(uint64_t seed) {
+  int64_t forms[RANDOM_MODEL_NUM_FORMS] = {0};
+  uint64_t random = seed;
+  ptc_str_t text = {0};
+  random_model_write(&random, &text, forms);
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_module_t *module = NULL;
+  char row[32];
+  snprintf(row, sizeof(row), "seed %" PRIu64, seed);
+  if (ptc_compile_text(&diag, "random.ptm", text.data, text.len, NULL, &module) == PTC_OK) {
+    if (seed % 4)
+      ptc_attrs_set_string(module, &module->config, "precision", ptc_module_intern(module, "f32"));
+    check_module(module, row, false, &text);
+  } else {
+    UNIT_CHECK(false, row);
+  }
   ptc_module_destroy(module);
+  ptc_str_deinit(&text);
   ptc_diag_deinit(&diag);
 }
 
-static void test_models(void) {
-  for (int i = 0; i < num_small_models; i++) {
-    build_model(&small_models[i], 4);
-    build_model(&small_models[i], 2);
-  }
+static void test_fixed(void) {
+  for (uint64_t seed = 1; seed <= FIXED_CASES; seed++) check_random(seed);
 }
 
-static const unit_test_t tests[] = {{"models", test_models}};
-UNIT_MAIN("kernel_models", tests)
+static void test_random(void) {
+  const char *cases = getenv("PTC_CASES");
+  uint64_t state = unit_seed();
+  const long count = cases ? strtol(cases, NULL, 10) : RANDOM_CASES;
+  for (long i = 0; i < count; i++) check_random(unit_random(&state));
+}
+
+static const unit_test_t tests[] = {
+    {"samples", test_samples}, {"fixed models", test_fixed}, {"random models", test_random}};
+UNIT_MAIN("kernel models", tests)

@@ -9,6 +9,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/check_semantics.h"
+#include "tests/support/bad_kernels.h"
 #include "tests/support/bad_modules.h"
 #include "tests/support/expect.h"
 
@@ -93,6 +94,25 @@ static void check_bad_modules(void) {
   }
 }
 
+static void check_bad_kernels(void) {
+  for (int i = -1; i < num_bad_kernels; i++) {
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_kernel_t *kernel = good_kernel(&arena);
+    const char *id = i < 0 ? "good" : bad_kernels[i].id;
+    if (i >= 0) bad_kernels[i].spoil(kernel);
+    const ptc_status_t status = ptc_kernel_verify(&diag, kernel);
+    check(status == (i < 0 ? PTC_OK : PTC_INTERNAL), id);
+    check(diag.num_errors == (i < 0 ? 0 : 1), id);
+    if (i >= 0 && diag.num_items) {
+      check(strcmp(diag.items[0].id, id) == 0, id);
+      if (strcmp(diag.items[0].id, id) != 0) printf("\nrow %d is [%s]\n", i, diag.items[0].id);
+    }
+    note_ids(&diag);
+    ptc_diag_deinit(&diag);
+  }
+}
+
 // What only the interpreter's caller can do wrong.
 static void check_bad_runs(void) {
   static const struct {
@@ -164,7 +184,8 @@ static void check_coverage(void) {
     size_t len = strlen(entry->d_name);
     if (len < 3 || strcmp(entry->d_name + len - 2, ".c") != 0) continue;
     // Kernels and plans are no IR text: plan_text_test and kernel tests provoke theirs.
-    if (strncmp(entry->d_name, "plan", 4) == 0 || strncmp(entry->d_name, "kernel", 6) == 0) continue;
+    if (strncmp(entry->d_name, "plan", 4) == 0 || strncmp(entry->d_name, "kernel", 6) == 0)
+      continue;
     char *path = ptc_arena_printf(&arena, "%s/ir/%s", PTC_SOURCE_DIR, entry->d_name);
     count += check_file(path);
   }
@@ -181,9 +202,10 @@ int main(void) {
   }
   // The coverage comes last: it looks at what the others provoked.
   static const unit_test_t more[] = {{"modules built wrong", check_bad_modules},
+                                     {"kernels built wrong", check_bad_kernels},
                                      {"runs that must fail", check_bad_runs},
                                      {"every id is provoked", check_coverage}};
-  int status = expect_run("ir errors", &sections, check_section, more, 3);
+  int status = expect_run("ir errors", &sections, check_section, more, 4);
   expect_free(&sections);
   ptc_map_deinit(&provoked);
   ptc_interner_deinit(&names);
