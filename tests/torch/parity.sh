@@ -70,13 +70,16 @@ train() {
   rm -rf "$out"
   mkdir -p "$out"
   quietly "$out/compile.log" "$ptc" "$model" "${options[@]}" -o "$out/plan" || return
-  local run=("$ptc" run "$out/plan" "--init=$work/$name/weights.safetensors" "${data[@]}"
-    "--threads=$threads")
+  local run=("--init=$work/$name/weights.safetensors" "${data[@]}" "--threads=$threads" -q)
   if [ "$2" = f32 ]; then
-    quietly "$out/grads.log" "${run[@]}" --steps=1 --run-dir="$out/first" \
-      --dump-grads="$out/grads.safetensors" || return
+    quietly "$out/compile.log" "$ptc" "$model" "${options[@]}" --keep-grads -o "$out/grads.plan" ||
+      return
+    quietly "$out/grads.log" "$ptc" run "$out/grads.plan" "${run[@]}" --steps=1 \
+      --run-dir="$out/first" --dump-grads="$out/grads.safetensors" || return
+    rm -rf "$out/first" "$out/grads.plan"
   fi
-  quietly "$out/run.log" "${run[@]}" --steps="$steps" --run-dir="$out/run" || return
+  quietly "$out/run.log" "$ptc" run "$out/plan" "${run[@]}" --steps="$steps" \
+    --run-dir="$out/run" || return
   cp "$out/run/metrics.jsonl" "$out/metrics.jsonl"
   if [ "$2" = f32 ]; then
     quietly "$out/export.log" "$ptc" export "$out/run" -o "$out/final.safetensors" || return
