@@ -6,8 +6,6 @@
 // A build may lack a printer.
 #pragma weak ptc_c_nest
 #pragma weak ptc_c_gemm
-#pragma weak ptc_c_attention
-#pragma weak ptc_c_attention_grad
 #pragma weak ptc_c_single
 
 typedef ptc_status_t (*printer_t)(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
