@@ -97,7 +97,7 @@ const char *ptc_c_affine_text(ptc_c_scope_t *scope, const ptc_c_affine_t *form) 
     append_product(&text, ptc_arena_printf(scope->arena, "(int64_t)%s", term), form->term_coef[i]);
   }
   for (int32_t d = 0; d < scope->kernel->num_dims; ++d)
-    if (scope->kernel->dims[d].extent > 1)  // of 1: the index is 0
+    if (scope->kernel->dims[d].extent > 1 && scope->index_text[d])  // else the index is 0
       append_product(&text, scope->index_text[d], form->coef[d]);
   if (!text.len)
     ptc_str_printf(&text, "%" PRId64, form->base);

@@ -133,7 +133,10 @@ static const char mod_text[] =
     "}\n";
 
 static const char sigmoid_text[] =
-    "static inline float ptc_sigmoid(float x) { return 1.0f / (1.0f + ptc_exp(-x)); }\n";
+    "static inline float ptc_sigmoid(float x) {\n"
+    "  const float e = ptc_exp(-__builtin_fabsf(x));\n"
+    "  return (x < 0.0f ? e : 1.0f) / (1.0f + e);\n"
+    "}\n";
 static const char silu_text[] =
     "static inline float ptc_silu(float x) { return x * ptc_sigmoid(x); }\n"
     "static inline float ptc_silu_grad(float x, float dy) {\n"
@@ -144,7 +147,7 @@ static const char silu_text[] =
 static const char softplus_text[] =
     "static inline float ptc_softplus(float x) {\n"
     "  const float e = ptc_exp(-__builtin_fabsf(x)), u = 1.0f + e;\n"
-    "  return ((x > 0.0f) ? x : 0.0f * x) + (ptc_log(u) - ((u - 1.0f) - e) / u);\n"
+    "  return (x > 0.0f ? x : 0.0f) + (ptc_log(u) - ((u - 1.0f) - e) / u);\n"
     "}\n";
 static const char gelu_text[] =
     "static inline float ptc_gelu(float x) {\n"
@@ -159,8 +162,9 @@ static const char gelu_tanh_text[] =
     "  return 0.5f * x * (1.0f + ptc_tanh(0.797884561f * (x + 0.044715f * x * x * x)));\n"
     "}\n"
     "static inline float ptc_gelu_tanh_grad(float x, float dy) {\n"
-    "  const float t = ptc_tanh(0.797884561f * (x + 0.044715f * x * x * x));\n"
-    "  const float inner = 0.797884561f * (1.0f + 0.134145f * x * x);\n"
+    "  const float c = x > 16.0f ? 16.0f : x < -16.0f ? -16.0f : x;  // no overflow\n"
+    "  const float t = ptc_tanh(0.797884561f * (c + 0.044715f * c * c * c));\n"
+    "  const float inner = 0.797884561f * (1.0f + 0.134145f * c * c);\n"
     "  return dy * (0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner);\n"
     "}\n";
 
@@ -175,7 +179,7 @@ static const char wide_text[] =
     "  return dy * (s * (1 + x * (1 - s)));\n"
     "}\n"
     "static inline double ptc_softplus64(double x) {\n"
-    "  return (x > 0 ? x : 0 * x) + log1p(exp(-fabs(x)));\n"
+    "  return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));\n"
     "}\n"
     "static inline double ptc_gelu64(double x) {\n"
     "  return 0.5 * x * (1 + erf(x * 0.70710678118654752440));\n"
@@ -286,6 +290,133 @@ static const char integer_text[] =
     "  return x >= 0x1p63 ? INT64_MAX : x < -0x1p63 ? INT64_MIN : r;\n"
     "}\n";
 
+// --- reductions of a block of up to 512 elements: element i goes to lane i % 32, lanes meet pairwise
+
+static const char sums_text[] =
+    "typedef float ptc_v8 __attribute__((vector_size(32)));\n"
+    "typedef double ptc_d4 __attribute__((vector_size(32)));\n"
+    "// 8 lanes x 4 accumulators.\n"
+    "static inline double ptc_block_sum(const float *t, int64_t n) {\n"
+    "  ptc_v8 acc[4] = {{0}}, x;\n"
+    "  int64_t i = 0;\n"
+    "  for (; i + 32 <= n; i += 32) {\n"
+    "    memcpy(&x, t + i, 32);\n"
+    "    acc[0] += x;\n"
+    "    memcpy(&x, t + i + 8, 32);\n"
+    "    acc[1] += x;\n"
+    "    memcpy(&x, t + i + 16, 32);\n"
+    "    acc[2] += x;\n"
+    "    memcpy(&x, t + i + 24, 32);\n"
+    "    acc[3] += x;\n"
+    "  }\n"
+    "  if (i < n) {\n"
+    "    float tail[32] = {0};\n"
+    "    memcpy(tail, t + i, (size_t)(n - i) * sizeof *t);\n"
+    "    for (int k = 0; k < 4; ++k) {\n"
+    "      memcpy(&x, tail + 8 * k, 32);\n"
+    "      acc[k] += x;\n"
+    "    }\n"
+    "  }\n"
+    "  const ptc_v8 s = (acc[0] + acc[1]) + (acc[2] + acc[3]);\n"
+    "  return (double)(((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])));\n"
+    "}\n"
+    "static inline double ptc_block_sum64(const double *t, int64_t n) {\n"
+    "  ptc_d4 acc[8] = {{0}}, x;\n"
+    "  int64_t i = 0;\n"
+    "  for (; i + 32 <= n; i += 32)\n"
+    "    for (int k = 0; k < 8; ++k) {\n"
+    "      memcpy(&x, t + i + 4 * k, 32);\n"
+    "      acc[k] += x;\n"
+    "    }\n"
+    "  if (i < n) {\n"
+    "    double tail[32] = {0};\n"
+    "    memcpy(tail, t + i, (size_t)(n - i) * sizeof *t);\n"
+    "    for (int k = 0; k < 8; ++k) {\n"
+    "      memcpy(&x, tail + 4 * k, 32);\n"
+    "      acc[k] += x;\n"
+    "    }\n"
+    "  }\n"
+    "  const ptc_d4 s = ((acc[0] + acc[1]) + (acc[2] + acc[3])) + ((acc[4] + acc[5]) + (acc[6] + "
+    "acc[7]));\n"
+    "  return (s[0] + s[2]) + (s[1] + s[3]);\n"
+    "}\n";
+static const char max_text[] =
+    "// NaN is handed on.\n"
+    "static inline float ptc_max(float x, float y) { return ((x > y) | (x != x)) ? x : y; }\n"
+    "static inline double ptc_max64(double x, double y) { return ((x > y) | (x != x)) ? x : y; }\n"
+    "static inline float ptc_block_max(const float *t, int64_t n) {\n"
+    "  float m[32];\n"
+    "  for (int k = 0; k < 32; ++k) m[k] = -INFINITY;\n"
+    "  int64_t i = 0;\n"
+    "  for (; i + 32 <= n; i += 32)\n"
+    "    for (int k = 0; k < 32; ++k) m[k] = ptc_max(t[i + k], m[k]);\n"
+    "  for (int k = 0; i < n; ++i, ++k) m[k] = ptc_max(t[i], m[k]);\n"
+    "  for (int w = 16; w > 0; w /= 2)\n"
+    "    for (int k = 0; k < w; ++k) m[k] = ptc_max(m[k + w], m[k]);\n"
+    "  return m[0];\n"
+    "}\n"
+    "static inline double ptc_block_max64(const double *t, int64_t n) {\n"
+    "  double m = -(double)INFINITY;\n"
+    "  for (int64_t i = 0; i < n; ++i) m = ptc_max64(t[i], m);\n"
+    "  return m;\n"
+    "}\n"
+    "// The first of the largest, NaN being largest; *best is so far at *where, or *where is -1.\n"
+    "static inline void ptc_block_argmax(const float *t, int64_t n, int64_t at, float *best,\n"
+    "                                    int64_t *where) {\n"
+    "  const float m = ptc_block_max(t, n);\n"
+    "  if (n == 0 || (*where >= 0 && !(m > *best || (m != m && *best == *best)))) return;\n"
+    "  int64_t i = 0;\n"
+    "  while (!(t[i] == m || (m != m && t[i] != t[i]))) ++i;\n"
+    "  *best = m;\n"
+    "  *where = at + i;\n"
+    "}\n"
+    "static inline void ptc_block_argmax64(const double *t, int64_t n, int64_t at, double *best,\n"
+    "                                      int64_t *where) {\n"
+    "  for (int64_t i = 0; i < n; ++i)\n"
+    "    if (*where < 0 || t[i] > *best || (t[i] != t[i] && *best == *best)) {\n"
+    "      *best = t[i];\n"
+    "      *where = at + i;\n"
+    "    }\n"
+    "}\n"
+    "static inline int64_t ptc_block_sum_int(const int64_t *t, int64_t n) {\n"
+    "  uint64_t s = 0;\n"
+    "  for (int64_t i = 0; i < n; ++i) s += (uint64_t)t[i];\n"
+    "  return (int64_t)s;\n"
+    "}\n"
+    "static inline int64_t ptc_block_max_int(const int64_t *t, int64_t n) {\n"
+    "  int64_t m = INT64_MIN;\n"
+    "  for (int64_t i = 0; i < n; ++i) m = t[i] > m ? t[i] : m;\n"
+    "  return m;\n"
+    "}\n"
+    "static inline void ptc_block_argmax_int(const int64_t *t, int64_t n, int64_t at, int64_t "
+    "*best,\n"
+    "                                        int64_t *where) {\n"
+    "  for (int64_t i = 0; i < n; ++i)\n"
+    "    if (*where < 0 || t[i] > *best) {\n"
+    "      *best = t[i];\n"
+    "      *where = at + i;\n"
+    "    }\n"
+    "}\n"
+    "static inline bool ptc_block_all(const uint8_t *t, int64_t n) { return !memchr(t, 0, "
+    "(size_t)n); }\n"
+    "// A whole row: block sums are added in double, in groups of 128 blocks.\n"
+    "static inline double ptc_row_sum(const float *t, int64_t n) {\n"
+    "  double sum = 0, group = 0;\n"
+    "  for (int64_t i = 0; i < n; i += 512) {\n"
+    "    group += ptc_block_sum(t + i, n - i < 512 ? n - i : 512);\n"
+    "    if (i % 65536 == 65024 || i + 512 >= n) sum += group, group = 0;\n"
+    "  }\n"
+    "  return sum;\n"
+    "}\n"
+    "static inline double ptc_row_sum64(const double *t, int64_t n) {\n"
+    "  double sum = 0, group = 0;\n"
+    "  for (int64_t i = 0; i < n; i += 512) {\n"
+    "    group += ptc_block_sum64(t + i, n - i < 512 ? n - i : 512);\n"
+    "    if (i % 65536 == 65024 || i + 512 >= n) sum += group, group = 0;\n"
+    "  }\n"
+    "  return sum;\n"
+    "}\n";
+
 // --- random numbers: as in ir/base/philox.c and ir/interp_random.c
 
 static const char philox_text[] =
@@ -388,6 +519,8 @@ const ptc_c_snippet_t ptc_c_snippets[] = {
     {"bf16", "", bf16_text},
     {"f16", "", f16_text},
     {"integer", "", integer_text},
+    {"sums", "", sums_text},
+    {"rows", "sums", max_text},
     {"exp", "", exp_text},
     {"log", "", log_text},
     {"tanh", "exp", tanh_text},

@@ -89,6 +89,7 @@ static void mark_kernel(bool *used, const ptc_kernel_t *kernel) {
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
     mark_dtype(used, e->dtype);
+    if (e->kind == PTC_KX_REDUCE) mark(used, "rows integer");
     if (e->kind == PTC_KX_RANDOM) {
       mark(used, "philox");
       if (strstr(e->dist, "normal")) mark(used, "normal");

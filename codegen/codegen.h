@@ -66,7 +66,7 @@ void ptc_c_indent(ptc_str_t *out, int32_t count);
 // (a C expression of int64_t type) and |hole_text|; values already computed have |value_text|.
 typedef struct ptc_c_scope_s {
   const ptc_kernel_t *kernel;
-  const char *index_text[PTC_KERNEL_MAX_DIMS];
+  const char *index_text[PTC_KERNEL_MAX_DIMS];  // NULL: 0 (the dim is walked together with another)
   const char *hole_text[4];
   const char **value_text;  // per expression: NULL, or the C variable that holds it in this scope
   // Per RANDOM: the C variable with the hash of its path, once computed.
