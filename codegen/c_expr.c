@@ -191,8 +191,10 @@ static const char *random_text(ptc_c_scope_t *scope, ptc_kx_t expr, int32_t inde
     is_odd = ptc_arena_printf(arena, "((%s) & 1)", place);
   } else {
     const char *hash = hash_of(scope, expr, indent, out);
-    for (int32_t i = 0; i < 3; ++i) ptc_c_eval(scope, e->args[i], indent, out);
-    const char *element = scope->value_text[e->args[0]];
+    ptc_c_affine_t place = ptc_c_affine_of(scope->kernel, e->args[0]);
+    need(scope, &place, indent, out);
+    for (int32_t i = 1; i < 3; ++i) ptc_c_eval(scope, e->args[i], indent, out);
+    const char *element = ptc_arena_printf(arena, "(%s)", ptc_c_affine_text(scope, &place));
     const char *form = "ptc_philox(%s, (uint64_t)%s%s, %s, %s)";
     const char *seed = scope->value_text[e->args[1]], *step = scope->value_text[e->args[2]];
     seed = ptc_arena_printf(arena, "(uint64_t)%s", seed);
@@ -284,8 +286,12 @@ void ptc_c_hoist(ptc_c_scope_t *scope, ptc_kx_t root, uint32_t inner, int32_t in
       ptc_c_hoist(scope, address.terms[i], inner, indent, out);
     return;
   }
-  for (int32_t i = 0; i < e->num_args; ++i) ptc_c_hoist(scope, e->args[i], inner, indent, out);
-  if (e->kind == PTC_KX_RANDOM) {
+  const bool random = e->kind == PTC_KX_RANDOM;
+  for (int32_t i = random; i < e->num_args; ++i) ptc_c_hoist(scope, e->args[i], inner, indent, out);
+  if (random) {
+    ptc_c_affine_t place = ptc_c_affine_of(kernel, e->args[0]);
+    for (int32_t i = 0; i < place.num_terms; ++i)
+      ptc_c_hoist(scope, place.terms[i], inner, indent, out);
     for (int32_t i = 3; i < e->num_args; ++i)
       if (kernel->exprs[e->args[i]].varies & inner) return;
     hash_of(scope, root, indent, out);

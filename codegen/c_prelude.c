@@ -114,7 +114,7 @@ void ptc_c_prelude(ptc_str_t *out, const ptc_kernel_t *kernel) {
     if (strcmp(ptc_c_snippets[i].name, "sincos") == 0) ptc_c_pi_table(out);
     ptc_str_append(out, ptc_c_snippets[i].text);
   }
-  ptc_str_append(out, "\n");
+  ptc_str_append(out, "// --- end of the prelude\n\n");
 }
 
 // --- names

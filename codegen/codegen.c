@@ -1,13 +1,6 @@
 // From a kernel to its printer.
 #include "codegen/codegen.h"
 
-#include "ir/op.h"
-
-// A build may lack a printer.
-#pragma weak ptc_c_nest
-#pragma weak ptc_c_gemm
-#pragma weak ptc_c_single
-
 typedef ptc_status_t (*printer_t)(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
                                   const ptc_c_target_t *target, ptc_str_t *out,
                                   ptc_kernel_shape_t *out_shape);
@@ -26,9 +19,5 @@ ptc_status_t ptc_codegen_c(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kerne
                            const ptc_c_target_t *target, ptc_str_t *out,
                            ptc_kernel_shape_t *out_shape) {
   *out_shape = (ptc_kernel_shape_t){0};
-  printer_t print = printer_of(kernel->kind);
-  if (!print)
-    return ptc_error(diag, kernel->loc, PTC_INVALID_INPUT, "codegen-unsupported",
-                     "this build cannot print kernel \"%s\" (%s)", kernel->name, kernel->about);
-  return print(diag, arena, kernel, target, out, out_shape);
+  return printer_of(kernel->kind)(diag, arena, kernel, target, out, out_shape);
 }
