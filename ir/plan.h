@@ -213,4 +213,9 @@ ptc_status_t ptc_plan_parse(ptc_diag_t *diag, const char *json_file, const char 
 // "plan-task", "plan-global", "plan-setting", "plan-limit".
 ptc_status_t ptc_plan_check(ptc_diag_t *diag, const ptc_plan_t *plan);
 
+// Proves a placed plan that ptc_plan_check accepts, apart from whoever placed it: replays every task, all
+// turns, and checks that each read, and at the end each global and result, finds the bytes that were last
+// written to its instance. Errors: "plan-uninitialized", "plan-overwritten" (PTC_INVALID_INPUT), "plan-limit".
+ptc_status_t ptc_plan_verify(ptc_diag_t *diag, const ptc_plan_t *plan);
+
 #endif  // PTC_IR_PLAN_H_

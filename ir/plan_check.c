@@ -223,7 +223,9 @@ static ptc_status_t check_spans(checker_t *c, const ptc_step_t *step, const int6
     for (int32_t b = 0; b < step->num_args; ++b) {
       if (b == a || (b < a && is_written(c->plan, step, b)) || !overlap(spans[a], spans[b]))
         continue;
-      if (b == place && spans[a].begin == spans[b].begin) continue;
+      // A copy onto itself does nothing.
+      const bool same = spans[a].begin == spans[b].begin;
+      if (same && (b == place || step->kind == PTC_STEP_COPY)) continue;
       return FAULT(steps_loc(c, step->line), "plan-overlap",
                    "argument %" PRId32 " is written where argument %" PRId32 " lies", a, b);
     }

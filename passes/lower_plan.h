@@ -1,7 +1,7 @@
 // From a fused module to a plan: buffers, steps, addresses.
 //
 // Order of calls (frontend/driver/emit.c): ptc_lower_plan, then codegen prints every kernel and
-// ptc_plan_set_shape records its launch shape (workspace included), then ptc_plan_memory.
+// ptc_plan_set_shape records its launch shape (workspace included), then ptc_plan_memory, ptc_plan_simplify.
 #ifndef PTC_PASSES_LOWER_PLAN_H_
 #define PTC_PASSES_LOWER_PLAN_H_
 
@@ -19,8 +19,15 @@ void ptc_plan_set_shape(ptc_plan_t *plan, int32_t kernel, int32_t num_runs,
                         const ptc_phase_run_t *runs, int64_t workspace_bytes,
                         int64_t scratch_bytes);
 
-// memory_plan: gives every instance its address, over the unrolled order of the steps. Globals live through
+// --- memory_plan
+
+// Gives every instance its address, over the unrolled order of the steps. Globals live through
 // all tasks; the rest of one task may lie where that of another does.
+// Fills offsets, arena_bytes and bound_bytes. PTC_UNSUPPORTED ("plan-too-long").
 ptc_status_t ptc_plan_memory(ptc_diag_t *diag, ptc_plan_t *plan);
+
+// After ptc_plan_memory: buffers that are copies of one another at one address become one, copies onto
+// themselves and buffers that nothing names are dropped.
+void ptc_plan_simplify(ptc_plan_t *plan);
 
 #endif  // PTC_PASSES_LOWER_PLAN_H_
