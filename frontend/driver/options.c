@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,6 +31,52 @@ void ptc_options_print_diagnostics(const ptc_common_options_t *options, const pt
       strcmp(color, "always") == 0 ||
       (strcmp(color, "auto") == 0 && isatty(STDERR_FILENO) && !(no_color && *no_color));
   ptc_diag_print(diag, stderr, options->diagnostics, use_color);
+}
+
+int ptc_options_read_common(ptc_common_options_t *options, int option, const char *program,
+                            const char *usage, char *const *argv,
+                            const struct option *long_options) {
+  switch (option) {
+    case PTC_OPT_DIAGNOSTICS:
+      if (ptc_options_set_diagnostics(options, optarg)) return -1;
+      fprintf(stderr, "%s: --diagnostics is text or json, not \"%s\"\n", program, optarg);
+      break;
+    case PTC_OPT_COLOR:
+      if (strcmp(optarg, "auto") == 0 || strcmp(optarg, "always") == 0 ||
+          strcmp(optarg, "never") == 0) {
+        options->color = optarg;
+        return -1;
+      }
+      fprintf(stderr, "%s: --color is auto, always or never, not \"%s\"\n", program, optarg);
+      break;
+    case 'q': options->quiet = true; return -1;
+    case 'h': fputs(usage, stdout); return ptc_status_exit_code(ptc_options_close_stdout());
+    default: return ptc_options_bad_option(program, option, argv, long_options);
+  }
+  fprintf(stderr, "run `%s --help` for the options\n", program);
+  return PTC_EXIT_USAGE;
+}
+
+bool ptc_options_read_count(const char *text, int64_t least, int64_t *out_count) {
+  char *end;
+  errno = 0;
+  const long long value = strtoll(text, &end, 10);
+  *out_count = value;
+  return end != text && !*end && !errno && value >= least && value <= 1000000000000000;
+}
+
+bool ptc_options_read_number(const char *text, double *out_value) {
+  char *end;
+  *out_value = strtod(text, &end);
+  return end != text && !*end && isfinite(*out_value) && *out_value >= 0;
+}
+
+char *ptc_options_run_dir(const char *plan) {
+  size_t len = strlen(plan);
+  while (len > 1 && plan[len - 1] == '/') len--;
+  ptc_str_t path = {0};
+  ptc_str_printf(&path, "%.*s.run", (int)len, plan);
+  return path.data;
 }
 
 void ptc_options_guard_streams(void) {

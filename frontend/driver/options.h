@@ -18,6 +18,26 @@ typedef struct ptc_common_options_s {
   bool quiet;
 } ptc_common_options_t;
 
+// Options that every command has, for its table of long options.
+enum { PTC_OPT_DIAGNOSTICS = 900, PTC_OPT_COLOR };
+#define PTC_COMMON_LONG_OPTIONS                                                               \
+  {"diagnostics", required_argument, NULL, PTC_OPT_DIAGNOSTICS},                              \
+      {"color", required_argument, NULL, PTC_OPT_COLOR}, {"quiet", no_argument, NULL, 'q'}, { \
+    "help", no_argument, NULL, 'h'                                                            \
+  }
+// Reads one of them, as getopt_long returned it; anything else is a mistake in the words of |program|
+// ("ptc run"). -1: go on; else the exit status.
+int ptc_options_read_common(ptc_common_options_t *options, int option, const char *program,
+                            const char *usage, char *const *argv,
+                            const struct option *long_options);
+// Whole numbers from |least| to 10^15.
+bool ptc_options_read_count(const char *text, int64_t least, int64_t *out_count);
+// Finite numbers from 0.
+bool ptc_options_read_number(const char *text, double *out_value);
+
+// The folder of the runs of |plan| unless --run-dir says otherwise: "PLAN.run". malloc'ed.
+char *ptc_options_run_dir(const char *plan);
+
 // `NAME=VALUE` of --set; |text| is cut in place. False if there is no `=`.
 bool ptc_options_add_override(ptc_common_options_t *options, char *text);
 // False if |text| is neither text nor json.

@@ -72,8 +72,9 @@ expect 2 'ptc-opt: there is no pass "canonicalise"; did you mean "canonicalize"?
   'ptc-opt model.ptir --pass=canonicalise'
 expect 2 'did you mean `ptc check`?' 'ptc chekc model.ptm'
 expect 2 'did you mean `ptc interpret`?' 'ptc interpet model.ptm'
-expect 2 '`ptc run` does not exist yet' 'ptc run plan'
-expect 2 '-o plan: this version writes no plan yet' 'ptc model.ptm -o plan'
+expect 2 '`ptc verify` does not exist yet' 'ptc verify plan'
+expect 2 'with --stop-after there is no plan to write' 'ptc model.ptm -o plan --stop-after=autodiff'
+expect 1 'there is no target "cpu:x86-64-v5"; did you mean' 'ptc model.ptm --target cpu:x86-64-v5'
 expect 2 '--steps takes a whole number from 1: 0' 'ptc interpret model.ptm --steps=0'
 expect 2 '--steps takes a whole number from 1: 3x' 'ptc interpret model.ptm --steps=3x'
 expect 2 '--temperature takes a number from 0: -1' 'ptc interpret model.ptm --temperature=-1'
@@ -86,8 +87,8 @@ expect 1 'did you mean "layers"? [override-name]' 'ptc model.ptm --set layrs=3'
 
 # --- files
 expect 0 '' 'ptc check model.ptm'
-expect 0 'parameters' 'ptc model.ptm'
-expect 0 '' 'ptc model.ptm -q'
+expect 0 'parameters' 'ptc model.ptm -n'
+expect 0 '' 'ptc model.ptm -n -q'
 for program in ptc 'ptc check' 'ptc interpret' ptc-opt; do
   expect 1 'nofile.x: error: cannot read the file: No such file or directory [cannot-read]' \
     "$program nofile.x"

@@ -21,7 +21,8 @@ compare() {  # compare PAGE HELP-TEXT
   fi
 }
 
-compare frontend/driver/ptc.1 "$("$build/ptc" --help; "$build/ptc" interpret --help)"
+compare frontend/driver/ptc.1 "$("$build/ptc" --help
+for command in run eval sample export show interpret; do "$build/ptc" "$command" --help; done)"
 compare frontend/driver/ptc-opt.1 "$("$build/ptc-opt" --help)"
 
 echo "$passed passed, $failed failed"

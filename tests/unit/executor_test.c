@@ -191,7 +191,7 @@ static void test_memory(void) {
   unsigned char *bytes = memory;
   CU_ASSERT(bytes[0] == 0 && bytes[(5 << 20) - 1] == 0);
   memset(memory, 1, 5 << 20);
-  CU_ASSERT(ptc_memory_resident() >= 5 << 20 && ptc_memory_peak() >= ptc_memory_resident());
+  CU_ASSERT(ptc_memory_resident() > 0 && ptc_memory_peak() >= 5 << 20);
   ptc_memory_unmap(memory, 5 << 20);
   CU_ASSERT_EQUAL(ptc_memory_map(&diag, INT64_C(1) << 60, &memory), PTC_INFEASIBLE);
   CU_ASSERT_STRING_EQUAL(diag.items[0].id, "out-of-memory");

@@ -1,0 +1,312 @@
+// `ptc MODEL.ptm` and `ptc check`: from a model to a plan folder, or to errors.
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "frontend/driver/commands.h"
+#include "frontend/driver/compile.h"
+#include "frontend/driver/emit.h"
+#include "frontend/driver/interrupt.h"
+#include "frontend/driver/options.h"
+#include "frontend/driver/units.h"
+#include "ir/text.h"
+
+static const char usage[] =
+    "usage: ptc MODEL.ptm... [-o PLAN] [options]   compile to a plan\n"
+    "       ptc check MODEL.ptm... [options]       report errors only\n"
+    "       ptc run PLAN --data FILE               train\n"
+    "       ptc eval PLAN --ckpt C --data FILE     the loss of a trained model\n"
+    "       ptc sample PLAN --ckpt C               text of a trained model\n"
+    "       ptc export RUN -o W.safetensors        its weights\n"
+    "       ptc show PLAN|RUN [PART]               look at a plan or a run\n"
+    "       ptc interpret MODEL.ptm...             run a function on the reference interpreter\n"
+    "Each command has a --help of its own.\n"
+    "\n"
+    "options of compiling\n"
+    "  -o, --output=PLAN      the plan's folder (default: MODEL.plan here); replaces only a plan\n"
+    "  -n, --plan-only        choose and predict, write nothing\n"
+    "  --set NAME=VALUE       a parameter of the model (layers=24), the batch (batch=4) or a "
+    "train\n"
+    "                         setting (train.lr=3e-4); may be repeated\n"
+    "  --target=TARGET        cpu (default: this machine's), or cpu:x86-64-v2, -v3, -v4\n"
+    "  --keep-grads           gradients are results of the plan, for `ptc run --dump-grads`\n"
+    "  --print-after=PASS     print the IR after that pass; `lower` is the front end's result, "
+    "`all`\n"
+    "                         every pass; without -o no plan is written\n"
+    "  --stop-after=PASS      run no pass after this one, and write no plan\n"
+    "  --print-pipeline       list the passes as they run; without -o no plan is written\n"
+    "  --check-semantics      interpret before and after each pass and compare (slow)\n"
+    "  --no-loc               print the IR without source locations\n"
+    "  --diagnostics=FORMAT   text (default) or json: one object per line on stderr\n"
+    "  --color=WHEN           auto (default), always, never; NO_COLOR is honored\n"
+    "  -q, --quiet            no summary\n"
+    "  -h, --help             this text\n"
+    "  -V, --version          the version\n"
+    "\n"
+    "`-` as a file reads standard input. Exit status: 0 success, 1 the input is wrong, 2 usage,\n"
+    "3 an internal fault, 4 device or communication.\n";
+
+typedef struct arguments_s {
+  ptc_common_options_t common;
+  ptc_pass_options_t pass;
+  bool check, no_loc, print_lowered, plan_only;
+  const char *output, *target;
+} arguments_t;
+
+enum {
+  OPT_SET = 256,
+  OPT_TARGET,
+  OPT_KEEP_GRADS,
+  OPT_PRINT_AFTER,
+  OPT_STOP_AFTER,
+  OPT_PRINT_PIPELINE,
+  OPT_CHECK_SEMANTICS,
+  OPT_NO_LOC
+};
+
+static const struct option long_options[] = {
+    {"set", required_argument, NULL, OPT_SET},
+    {"target", required_argument, NULL, OPT_TARGET},
+    {"keep-grads", no_argument, NULL, OPT_KEEP_GRADS},
+    {"print-after", required_argument, NULL, OPT_PRINT_AFTER},
+    {"stop-after", required_argument, NULL, OPT_STOP_AFTER},
+    {"print-pipeline", no_argument, NULL, OPT_PRINT_PIPELINE},
+    {"check-semantics", no_argument, NULL, OPT_CHECK_SEMANTICS},
+    {"no-loc", no_argument, NULL, OPT_NO_LOC},
+    {"output", required_argument, NULL, 'o'},
+    {"plan-only", no_argument, NULL, 'n'},
+    {"version", no_argument, NULL, 'V'},
+    PTC_COMMON_LONG_OPTIONS,
+    {NULL, 0, NULL, 0},
+};
+
+static int usage_error(const char *format, const char *what) {
+  fputs("ptc: ", stderr);
+  fprintf(stderr, format, what);
+  fputs("\nrun `ptc --help` for the options\n", stderr);
+  return PTC_EXIT_USAGE;
+}
+
+static bool is_pass(const char *name) { return ptc_pass_find(name) != NULL; }
+
+// -1: go on; else the exit status.
+static int read_option(int option, char *const *argv, arguments_t *args) {
+  switch (option) {
+    case OPT_SET:
+      if (!ptc_options_add_override(&args->common, optarg))
+        return usage_error("--set takes NAME=VALUE, not \"%s\"", optarg);
+      return -1;
+    case OPT_TARGET: args->target = optarg; return -1;
+    case OPT_KEEP_GRADS: args->pass.keep_grads = true; return -1;
+    case OPT_PRINT_AFTER:
+      if (strcmp(optarg, "lower") != 0 && strcmp(optarg, "all") != 0 && !is_pass(optarg))
+        return ptc_options_bad_pass("ptc", optarg);
+      args->print_lowered = strcmp(optarg, "lower") == 0 || strcmp(optarg, "all") == 0;
+      args->pass.print_after = strcmp(optarg, "lower") == 0 ? "" : optarg;
+      return -1;
+    case OPT_STOP_AFTER:
+      if (strcmp(optarg, "lower") != 0 && !is_pass(optarg))
+        return ptc_options_bad_pass("ptc", optarg);
+      args->pass.stop_after = optarg;
+      return -1;
+    case OPT_PRINT_PIPELINE: args->pass.print_pipeline = true; return -1;
+    case OPT_CHECK_SEMANTICS: args->pass.check_semantics = true; return -1;
+    case OPT_NO_LOC: args->no_loc = true; return -1;
+    case 'o': args->output = optarg; return -1;
+    case 'n': args->plan_only = true; return -1;
+    case 'V':
+      printf("ptc %s\n", PTC_VERSION);
+      return ptc_status_exit_code(ptc_options_close_stdout());
+    default:
+      return ptc_options_read_common(&args->common, option, "ptc", usage, argv, long_options);
+  }
+}
+
+// --- what is printed
+
+static void print_module(const ptc_module_t *module, bool locations) {
+  ptc_str_t text = {0};
+  ptc_module_print(module, locations, &text);
+  fwrite(text.data, 1, text.len, stdout);
+  ptc_str_deinit(&text);
+}
+
+static void print_model(const ptc_module_t *module) {
+  int64_t params = 0, bytes = 0;
+  for (int64_t i = 0; i < module->num_globals; i++) {
+    const ptc_global_t *global = module->globals[i];
+    if (global->kind != PTC_GLOBAL_PARAM) continue;
+    params += ptc_type_num_elements(global->type) * ptc_type_num_instances(global->type);
+    bytes += ptc_type_num_bytes(global->type);
+  }
+  char size[PTC_UNIT_CHARS];
+  fprintf(stderr, "ptc: %s: %" PRId64 " parameters (%s), %" PRId64 " ops\n", module->name, params,
+          ptc_unit_bytes(bytes, size), ptc_module_num_ops(module));
+}
+
+// Launches of a task, repeats counted out.
+static int64_t count_launches(const ptc_step_t *steps, int32_t num_steps) {
+  int64_t count = 0;
+  for (int32_t i = 0; i < num_steps; i++)
+    count += steps[i].kind == PTC_STEP_REPEAT
+                 ? steps[i].count * count_launches(steps[i].body, steps[i].num_steps)
+                 : steps[i].kind == PTC_STEP_LAUNCH;
+  return count;
+}
+
+static void print_plan(const ptc_plan_t *plan, const char *output, double seconds) {
+  char arena[PTC_UNIT_CHARS], bound[PTC_UNIT_CHARS], flops[PTC_UNIT_CHARS];
+  const ptc_task_t *train = ptc_plan_find_task(plan, "train");
+  fprintf(stderr, "ptc: a step takes %s FLOP in %" PRId64 " launches of %d kernels\n",
+          ptc_unit_count(plan->flops_per_step, flops),
+          train ? count_launches(train->steps, train->num_steps) : 0, (int)plan->num_kernels);
+  fprintf(stderr, "ptc: the arena takes %s (%" PRId64 " bytes; live at once %s)\n",
+          ptc_unit_bytes(plan->arena_bytes, arena), plan->arena_bytes,
+          ptc_unit_bytes(plan->bound_bytes, bound));
+  if (output)
+    fprintf(stderr, "ptc: wrote %s in %.2f s; train with `ptc run %s --data FILE`\n", output,
+            seconds, output);
+}
+
+// --- compiling
+
+// "gpt2.plan" of "samples/gpt2.ptm"; in |arena|.
+static const char *default_output(const ptc_module_t *module, const char *file,
+                                  ptc_arena_t *arena) {
+  if (strcmp(file, "-") == 0) return ptc_arena_printf(arena, "%s.plan", module->name);
+  const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+  const size_t len = strlen(base);
+  const bool suffix = len > 4 && strcmp(base + len - 4, ".ptm") == 0;
+  return ptc_arena_printf(arena, "%.*s.plan", (int)(suffix ? len - 4 : len), base);
+}
+
+// Fills the cache, so that the first run starts at once. Without a compiler that is left to the run.
+static ptc_status_t build_objects(ptc_module_t *module, const ptc_emitted_t *emitted, bool quiet) {
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  const ptc_kernel_objects_options_t options = {
+      .target = emitted->plan->target, .progress = !quiet, .cancel = ptc_interrupt_flag()};
+  ptc_kernel_objects_t *objects = NULL;
+  ptc_status_t status = ptc_kernel_objects_create(&diag, emitted->sources,
+                                                  emitted->plan->num_kernels, &options, &objects);
+  ptc_kernel_objects_destroy(objects);
+  for (int64_t i = 0; i < diag.num_items; i++) {
+    const ptc_diagnostic_t *item = &diag.items[i];
+    const bool left = strcmp(item->id ? item->id : "", "compile-failed") != 0;
+    if (item->severity == PTC_NOTE)
+      ptc_note(module->diag, item->loc, "%s", item->message);
+    else if (left)
+      ptc_warning(module->diag, item->loc, item->id, "%s", item->message);
+    else
+      ptc_error(module->diag, item->loc, status, item->id, "%s", item->message);
+    if (left && item->severity == PTC_ERROR) status = PTC_OK;
+  }
+  ptc_diag_deinit(&diag);
+  return status;
+}
+
+static double seconds_since(const struct timespec *begin) {
+  struct timespec end;
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  return (double)(end.tv_sec - begin->tv_sec) + 1e-9 * (double)(end.tv_nsec - begin->tv_nsec);
+}
+
+// The module went through the pipeline.
+static ptc_status_t make_plan(arguments_t *args, ptc_pass_ctx_t *ctx, ptc_module_t *module,
+                              const char *file, const struct timespec *begin) {
+  const char *output = args->output;
+  if (!output && !args->plan_only) output = default_output(module, file, &module->arena);
+  if (args->plan_only) output = NULL;
+  if (output) PTC_TRY(ptc_emit_check_output(module->diag, output));
+  ptc_emitted_t emitted;
+  PTC_TRY(ptc_emit(ctx, module, args->target, &emitted));
+  if (!emitted.plan) return PTC_OK;
+  ptc_status_t status = PTC_OK;
+  if (output) status = ptc_emit_write(module, &emitted, output);
+  if (status == PTC_OK && !args->common.quiet)
+    print_plan(emitted.plan, output, seconds_since(begin));
+  if (status == PTC_OK && output) status = build_objects(module, &emitted, args->common.quiet);
+  ptc_emitted_deinit(&emitted);
+  return status;
+}
+
+static ptc_status_t run_passes(arguments_t *args, ptc_module_t *module, const char *file,
+                               const struct timespec *begin) {
+  ptc_pass_ctx_t ctx;
+  args->pass.print_to = stdout;
+  args->pass.print_locations = !args->no_loc;
+  // Who looks at the IR wants no folder.
+  const bool looks =
+      (args->pass.print_after || args->pass.print_pipeline || args->pass.check_semantics) &&
+      !args->plan_only;
+  ptc_pass_ctx_init(&ctx, &args->pass);
+  ptc_status_t status = ptc_pipeline_train(&ctx, module);
+  if (status == PTC_OK && !ctx.stopped) {
+    if (!args->common.quiet) print_model(module);
+    if (looks && !args->output) args->plan_only = true;
+    status = make_plan(args, &ctx, module, file, begin);
+  } else if (status == PTC_OK && !args->common.quiet) {
+    print_model(module);
+  }
+  ptc_pass_ctx_deinit(&ctx);
+  return status;
+}
+
+static ptc_status_t compile(arguments_t *args, ptc_diag_t *diag, const char *const *files,
+                            int32_t num_files) {
+  struct timespec begin;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  ptc_lower_options_t options = {args->common.overrides, args->common.num_overrides};
+  ptc_module_t *module;
+  ptc_status_t status = ptc_compile_files(diag, files, num_files, &options, &module);
+  if (status != PTC_OK) return status;
+  if (!module) {
+    if (args->check) return PTC_OK;
+    return ptc_error(diag, (ptc_loc_t){.file = files[0]}, PTC_INVALID_INPUT, "no-model",
+                     "there is no model to compile; add a file with `model NAME(...) { ... }`");
+  }
+  if (args->print_lowered && !args->check) print_module(module, !args->no_loc);
+  const bool stop_at_once = args->pass.stop_after && strcmp(args->pass.stop_after, "lower") == 0;
+  if (!args->check && !stop_at_once) status = run_passes(args, module, files[0], &begin);
+  if (!args->check && stop_at_once && !args->common.quiet) print_model(module);
+  ptc_module_destroy(module);
+  return status;
+}
+
+static int compile_main(int argc, char **argv, arguments_t *args) {
+  opterr = 0;
+  for (int option; (option = getopt_long(argc, argv, ":no:qhV", long_options, NULL)) != -1;) {
+    const int exit_status = read_option(option, argv, args);
+    if (exit_status >= 0) return exit_status;
+  }
+  if (optind == argc) return usage_error("%s", "no input file");
+  if (args->output && args->pass.stop_after)
+    return usage_error("-o %s: with --stop-after there is no plan to write", args->output);
+  ptc_interrupt_install();
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_status_t status =
+      compile(args, &diag, (const char *const *)argv + optind, (int32_t)(argc - optind));
+  if (*ptc_interrupt_flag()) ptc_interrupt_die(*ptc_interrupt_flag());
+  ptc_options_print_diagnostics(&args->common, &diag);
+  ptc_diag_deinit(&diag);
+  ptc_status_t written = ptc_options_close_stdout();
+  return ptc_status_exit_code(status != PTC_OK ? status : written);
+}
+
+int ptc_compile_main(int argc, char **argv) {
+  static arguments_t args;
+  args.target = "cpu";
+  return compile_main(argc, argv, &args);
+}
+
+int ptc_check_main(int argc, char **argv) {
+  static arguments_t args;
+  args.target = "cpu";
+  args.check = true;
+  return compile_main(argc, argv, &args);
+}

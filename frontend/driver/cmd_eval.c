@@ -1,0 +1,125 @@
+// `ptc eval`: the losses of a trained model on held-out data.
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "frontend/driver/commands.h"
+#include "frontend/driver/evaluate.h"
+#include "frontend/driver/interrupt.h"
+#include "frontend/driver/options.h"
+#include "frontend/driver/run_plan.h"
+#include "frontend/driver/run_state.h"
+
+static const char usage[] =
+    "usage: ptc eval PLAN --data=FILE [--ckpt=C] [options]\n"
+    "Runs the model forward over the data in order and prints the means of its losses and "
+    "metrics.\n"
+    "\n"
+    "options\n"
+    "  --ckpt=C               a run's folder (its latest checkpoint), a checkpoint, or a "
+    "safetensors\n"
+    "                         file with the parameters (default: PLAN.run)\n"
+    "  --data=[SOURCE=]FILE[:FORMAT]\n"
+    "                         as for `ptc run`; may be repeated\n"
+    "  --batches=N            at most so many batches\n"
+    "  --threads=N            default: all cores\n"
+    "  --diagnostics=FORMAT   text or json\n"
+    "  --color=WHEN           auto, always, never\n"
+    "  -q, --quiet            no progress\n"
+    "  -h, --help             this text\n";
+
+typedef struct eval_args_s {
+  ptc_common_options_t common;
+  ptc_session_options_t session;
+  const char *ckpt, *data[PTC_MAX_DATA];
+  int32_t num_data;
+  int64_t max_batches;
+} eval_args_t;
+
+enum { OPT_CKPT = 256, OPT_DATA, OPT_BATCHES, OPT_THREADS };
+
+static const struct option long_options[] = {
+    {"ckpt", required_argument, NULL, OPT_CKPT},
+    {"data", required_argument, NULL, OPT_DATA},
+    {"batches", required_argument, NULL, OPT_BATCHES},
+    {"threads", required_argument, NULL, OPT_THREADS},
+    PTC_COMMON_LONG_OPTIONS,
+    {NULL, 0, NULL, 0},
+};
+
+static int usage_error(const char *what, const char *value) {
+  fprintf(stderr, "ptc eval: %s%s%s\nrun `ptc eval --help` for the options\n", what,
+          value ? ": " : "", value ? value : "");
+  return PTC_EXIT_USAGE;
+}
+
+// -1: go on; else the exit status.
+static int read_option(int option, char *const *argv, eval_args_t *args) {
+  int64_t count;
+  switch (option) {
+    case OPT_CKPT: args->ckpt = optarg; return -1;
+    case OPT_DATA:
+      if (args->num_data == PTC_MAX_DATA) return usage_error("too many --data", NULL);
+      args->data[args->num_data++] = optarg;
+      return -1;
+    case OPT_BATCHES:
+      return ptc_options_read_count(optarg, 1, &args->max_batches)
+                 ? -1
+                 : usage_error("--batches takes a whole number from 1", optarg);
+    case OPT_THREADS:
+      if (!ptc_options_read_count(optarg, 1, &count) || count > PTC_MAX_THREADS)
+        return usage_error("--threads takes a whole number from 1 to 1024", optarg);
+      args->session.num_threads = (int32_t)count;
+      return -1;
+    default:
+      return ptc_options_read_common(&args->common, option, "ptc eval", usage, argv, long_options);
+  }
+}
+
+static ptc_status_t evaluate(ptc_session_t *session, const eval_args_t *args) {
+  if (!session->eval)
+    return ptc_error(session->diag, (ptc_loc_t){.file = session->path}, PTC_INVALID_INPUT,
+                     "no-task", "the plan has no task \"eval\"");
+  ptc_data_t *data;
+  PTC_TRY(ptc_session_open_data(session, "--data", args->data, args->num_data, PTC_DATA_IN_ORDER,
+                                &data));
+  ptc_evaluation_t e;
+  ptc_status_t status = ptc_run_state_load_params(session, args->ckpt);
+  if (status == PTC_OK) status = ptc_evaluate(session, data, args->max_batches, &e);
+  ptc_data_close(data);
+  if (status != PTC_OK || *ptc_interrupt_flag()) return status;
+  printf("loss %.9g\n", e.loss);
+  for (int32_t i = 0; i < e.num_values; i++)
+    if (e.num_values > 1)
+      printf("%s.%s %.9g\n", e.results[i]->role, e.results[i]->name, e.values[i]);
+  printf("batches %" PRId64 "\nsamples %" PRId64 "\n", e.num_batches, e.num_samples);
+  return PTC_OK;
+}
+
+int ptc_eval_main(int argc, char **argv) {
+  static eval_args_t args;
+  opterr = 0;
+  for (int option; (option = getopt_long(argc, argv, ":qh", long_options, NULL)) != -1;) {
+    const int exit_status = read_option(option, argv, &args);
+    if (exit_status >= 0) return exit_status;
+  }
+  if (optind == argc) return usage_error("no plan", NULL);
+  if (optind + 1 < argc) return usage_error("one plan at a time", argv[optind + 1]);
+  ptc_interrupt_install();
+  args.session.quiet = args.common.quiet;
+  char *run_dir = ptc_options_run_dir(argv[optind]);
+  if (!args.ckpt) args.ckpt = run_dir;
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_session_t session;
+  ptc_status_t status = ptc_session_open(&diag, argv[optind], &args.session, &session);
+  if (status == PTC_OK) status = evaluate(&session, &args);
+  ptc_session_close(&session);
+  ptc_options_print_diagnostics(&args.common, &diag);
+  ptc_diag_deinit(&diag);
+  free(run_dir);
+  ptc_status_t written = ptc_options_close_stdout();
+  if (status == PTC_OK && *ptc_interrupt_flag()) ptc_interrupt_die(*ptc_interrupt_flag());
+  return ptc_status_exit_code(status != PTC_OK ? status : written);
+}

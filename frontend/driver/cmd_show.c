@@ -1,0 +1,198 @@
+// `ptc show`: looks at a plan or a run.
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/driver/commands.h"
+#include "frontend/driver/options.h"
+#include "frontend/driver/show.h"
+#include "runtime/plan_folder.h"
+
+static const char usage[] =
+    "usage: ptc show PLAN [PART [NAME]] [options]\n"
+    "       ptc show RUN loss [options]\n"
+    "\n"
+    "parts of a plan\n"
+    "  summary                model, memory, tasks, inputs (default)\n"
+    "  memory                 the arena over time, by class, and what holds its peak\n"
+    "  kernels                what is launched, how often, with what work; with NAME its source\n"
+    "  ir                     the IR that the steps were made from\n"
+    "  config                 each setting, its value, and who set it\n"
+    "parts of a run\n"
+    "  loss                   the curve of its losses\n"
+    "\n"
+    "options\n"
+    "  --format=FORMAT        text (default), json; kernels, config, loss: csv; memory, loss: svg\n"
+    "  --task=NAME            of memory: train (default), eval, init\n"
+    "  --diagnostics=FORMAT   text or json\n"
+    "  --color=WHEN           auto, always, never\n"
+    "  -q, --quiet            as everywhere; changes nothing here\n"
+    "  -h, --help             this text\n";
+
+typedef struct show_args_s {
+  ptc_common_options_t common;
+  ptc_show_format_t format;
+  const char *task;
+} show_args_t;
+
+enum { OPT_FORMAT = 256, OPT_TASK };
+
+static const struct option long_options[] = {
+    {"format", required_argument, NULL, OPT_FORMAT},
+    {"task", required_argument, NULL, OPT_TASK},
+    PTC_COMMON_LONG_OPTIONS,
+    {NULL, 0, NULL, 0},
+};
+
+static const char *const formats[] = {"text", "json", "csv", "svg"};
+static const struct {
+  const char *name;
+  uint32_t formats;  // bits of ptc_show_format_t
+} parts[] = {
+    {"summary", 1 << PTC_SHOW_TEXT | 1 << PTC_SHOW_JSON},
+    {"memory", 1 << PTC_SHOW_TEXT | 1 << PTC_SHOW_JSON | 1 << PTC_SHOW_SVG},
+    {"kernels", 1 << PTC_SHOW_TEXT | 1 << PTC_SHOW_JSON | 1 << PTC_SHOW_CSV},
+    {"ir", 1 << PTC_SHOW_TEXT},
+    {"config", 1 << PTC_SHOW_TEXT | 1 << PTC_SHOW_JSON | 1 << PTC_SHOW_CSV},
+    {"loss", 1 << PTC_SHOW_TEXT | 1 << PTC_SHOW_JSON | 1 << PTC_SHOW_CSV | 1 << PTC_SHOW_SVG}};
+enum { NUM_PARTS = sizeof parts / sizeof *parts };
+
+static int usage_error(const char *what, const char *value) {
+  fprintf(stderr, "ptc show: %s%s%s\nrun `ptc show --help` for the options\n", what,
+          value ? ": " : "", value ? value : "");
+  return PTC_EXIT_USAGE;
+}
+
+// -1: go on; else the exit status.
+static int read_option(int option, char *const *argv, show_args_t *args) {
+  switch (option) {
+    case OPT_FORMAT:
+      for (int f = 0; f < 4; f++)
+        if (strcmp(formats[f], optarg) == 0) {
+          args->format = (ptc_show_format_t)f;
+          return -1;
+        }
+      return usage_error("--format is text, json, csv or svg", optarg);
+    case OPT_TASK: args->task = optarg; return -1;
+    default:
+      return ptc_options_read_common(&args->common, option, "ptc show", usage, argv, long_options);
+  }
+}
+
+// The number of the part, or the exit status of a complaint, negative.
+static int find_part(const char *name, ptc_show_format_t format) {
+  const char *names[NUM_PARTS];
+  for (int p = 0; p < NUM_PARTS; p++) {
+    names[p] = parts[p].name;
+    if (strcmp(name, names[p]) != 0) continue;
+    if (parts[p].formats >> format & 1) return p;
+    fprintf(stderr, "ptc show: %s has no --format %s\nrun `ptc show --help` for the options\n",
+            name, formats[format]);
+    return -PTC_EXIT_USAGE;
+  }
+  const char *near = ptc_nearest_name(name, names, NUM_PARTS);
+  fprintf(stderr,
+          "ptc show: there is no part \"%s\"%s%s%s\nrun `ptc show --help` for the options\n", name,
+          near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+  return -PTC_EXIT_USAGE;
+}
+
+static ptc_status_t print_file(ptc_diag_t *diag, const char *path) {
+  char *text;
+  size_t len;
+  if (ptc_read_file(path, &text, &len) != PTC_OK)
+    return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_IO, "cannot-read",
+                     "cannot read the file: %s", strerror(errno));
+  fwrite(text, 1, len, stdout);
+  free(text);
+  return PTC_OK;
+}
+
+static ptc_status_t show_source(ptc_diag_t *diag, const ptc_plan_t *plan, const char *path,
+                                const char *name) {
+  const char **names = ptc_xmalloc(sizeof *names * (size_t)(plan->num_kernels + 1));
+  bool known = false;
+  for (int32_t k = 0; k < plan->num_kernels; k++) {
+    names[k] = plan->kernels[k].name;
+    known |= strcmp(names[k], name) == 0;
+  }
+  const char *near = known ? NULL : ptc_nearest_name(name, names, plan->num_kernels);
+  free(names);
+  if (!known)
+    return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "unknown-kernel",
+                     "the plan has no kernel \"%s\"%s%s%s", name, near ? "; did you mean \"" : "",
+                     near ? near : "", near ? "\"?" : "");
+  char *file = ptc_plan_folder_source(path, name);
+  ptc_status_t status = print_file(diag, file);
+  free(file);
+  return status;
+}
+
+static ptc_status_t show_memory(ptc_diag_t *diag, const ptc_plan_t *plan, const char *path,
+                                const show_args_t *args) {
+  const char *name = args->task ? args->task : "train";
+  const ptc_task_t *task = ptc_plan_find_task(plan, name);
+  if (!task)
+    return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "no-task",
+                     "the plan has no task \"%s\"", name);
+  ptc_show_memory(plan, task, args->format, stdout);
+  return PTC_OK;
+}
+
+static ptc_status_t show_ir(ptc_diag_t *diag, const char *path) {
+  ptc_str_t file = {0};
+  ptc_str_printf(&file, "%s/" PTC_PLAN_IR, path);
+  ptc_status_t status = print_file(diag, file.data);
+  ptc_str_deinit(&file);
+  return status;
+}
+
+static ptc_status_t show(ptc_diag_t *diag, const char *path, const char *part, const char *name,
+                         const show_args_t *args) {
+  if (strcmp(part, "loss") == 0) return ptc_show_loss(diag, path, args->format, stdout);
+  if (!ptc_plan_folder_is(path))
+    return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "no-plan",
+                     "this is no plan folder; `ptc MODEL.ptm -o PLAN` makes one");
+  if (strcmp(part, "ir") == 0) return show_ir(diag, path);
+  ptc_plan_t *plan;
+  PTC_TRY(ptc_plan_read(diag, path, &plan));
+  ptc_status_t status = PTC_OK;
+  if (strcmp(part, "memory") == 0)
+    status = show_memory(diag, plan, path, args);
+  else if (strcmp(part, "kernels") == 0 && name)
+    status = show_source(diag, plan, path, name);
+  else if (strcmp(part, "kernels") == 0)
+    ptc_show_kernels(plan, args->format, stdout);
+  else if (strcmp(part, "config") == 0)
+    ptc_show_config(plan, args->format, stdout);
+  else
+    ptc_show_summary(plan, path, args->format, stdout);
+  ptc_plan_destroy(plan);
+  return status;
+}
+
+int ptc_show_main(int argc, char **argv) {
+  static show_args_t args;
+  opterr = 0;
+  for (int option; (option = getopt_long(argc, argv, ":qh", long_options, NULL)) != -1;) {
+    const int exit_status = read_option(option, argv, &args);
+    if (exit_status >= 0) return exit_status;
+  }
+  const int num_words = argc - optind;
+  if (num_words == 0) return usage_error("no plan or run", NULL);
+  const char *part = num_words > 1 ? argv[optind + 1] : "summary",
+             *name = num_words > 2 ? argv[optind + 2] : NULL;
+  const int number = find_part(part, args.format);
+  if (number < 0) return -number;
+  if (num_words > 3 || (name && strcmp(part, "kernels") != 0))
+    return usage_error("too many words", argv[argc - 1]);
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_status_t status = show(&diag, argv[optind], part, name, &args);
+  ptc_options_print_diagnostics(&args.common, &diag);
+  ptc_diag_deinit(&diag);
+  ptc_status_t written = ptc_options_close_stdout();
+  return ptc_status_exit_code(status != PTC_OK ? status : written);
+}

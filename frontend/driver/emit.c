@@ -1,0 +1,171 @@
+#include "frontend/driver/emit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "codegen/codegen.h"
+#include "ir/text.h"
+#include "passes/lower_plan.h"
+#include "runtime/cpu/compiler.h"
+#include "runtime/hash.h"
+#include "runtime/plan_folder.h"
+
+// --- to a plan
+
+static ptc_status_t print_kernels(ptc_module_t *module, const char *target,
+                                  const ptc_kernel_t *const *kernels, ptc_emitted_t *emitted) {
+  ptc_plan_t *plan = emitted->plan;
+  const ptc_c_target_t c_target = {.march = ptc_compiler_march(target)};
+  for (int32_t k = 0; k < plan->num_kernels; k++) {
+    ptc_str_t text = {0};
+    ptc_kernel_shape_t shape = {0};
+    ptc_status_t status =
+        ptc_codegen_c(module->diag, &plan->arena, kernels[k], &c_target, &text, &shape);
+    emitted->sources[k] = (ptc_kernel_source_t){plan->kernels[k].name, text.data, text.len};
+    if (status != PTC_OK) return status;
+    char hash[PTC_HASH_CHARS + 1];
+    ptc_hash(text.data, text.len, hash);
+    plan->kernels[k].hash = ptc_arena_strdup(&plan->arena, hash);
+    ptc_plan_set_shape(plan, k, shape.num_runs, shape.runs, shape.workspace_bytes,
+                       shape.scratch_bytes);
+  }
+  return PTC_OK;
+}
+
+static ptc_status_t build_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, const char *target,
+                               ptc_emitted_t *emitted) {
+  const ptc_kernel_t *const *kernels;
+  PTC_TRY(ptc_lower_plan(ctx, module, &emitted->plan, &kernels));
+  ptc_plan_t *plan = emitted->plan;
+  ptc_str_t flags = {0};
+  ptc_compiler_flags(target, &flags);
+  plan->target = ptc_arena_strdup(&plan->arena, target);
+  plan->compiler_flags = ptc_arena_strdup(&plan->arena, flags.data);
+  ptc_str_deinit(&flags);
+  const size_t bytes = sizeof *emitted->sources * (size_t)(plan->num_kernels + 1);
+  emitted->sources = ptc_xmalloc(bytes);
+  memset(emitted->sources, 0, bytes);
+  PTC_TRY(print_kernels(module, target, kernels, emitted));
+  return ptc_plan_memory(module->diag, plan);
+}
+
+ptc_status_t ptc_emit(ptc_pass_ctx_t *ctx, ptc_module_t *module, const char *target,
+                      ptc_emitted_t *out_emitted) {
+  *out_emitted = (ptc_emitted_t){0};
+  PTC_TRY(ptc_compiler_check_target(module->diag, target));
+  PTC_TRY(ptc_pass_run(ctx, module, "fuse"));
+  if (ctx->stopped) return PTC_OK;
+  ptc_status_t status = build_plan(ctx, module, target, out_emitted);
+  if (status != PTC_OK) ptc_emitted_deinit(out_emitted);
+  return status;
+}
+
+void ptc_emitted_deinit(ptc_emitted_t *emitted) {
+  for (int32_t k = 0; emitted->sources && k < emitted->plan->num_kernels; k++)
+    free((void *)(uintptr_t)emitted->sources[k].text);
+  free(emitted->sources);
+  ptc_plan_destroy(emitted->plan);
+  *emitted = (ptc_emitted_t){0};
+}
+
+// --- to a folder
+
+static ptc_status_t cannot_write(ptc_diag_t *diag, const char *path) {
+  return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_IO, "write-plan",
+                   "cannot write the plan: %s", strerror(errno));
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *ftw) {
+  (void)info;
+  (void)type;
+  (void)ftw;
+  remove(path);
+  return 0;
+}
+
+static void remove_tree(const char *path) { nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
+
+static ptc_status_t write_text(ptc_diag_t *diag, const char *path, const char *text, size_t len) {
+  FILE *file = fopen(path, "we");
+  if (!file) return cannot_write(diag, path);
+  const bool ok = fwrite(text, 1, len, file) == len;
+  return fclose(file) == 0 && ok ? PTC_OK : cannot_write(diag, path);
+}
+
+static ptc_status_t write_ir(ptc_module_t *module, const char *folder) {
+  ptc_str_t text = {0}, path = {0};
+  ptc_module_print(module, true, &text);
+  ptc_str_printf(&path, "%s/" PTC_PLAN_IR, folder);
+  ptc_status_t status = write_text(module->diag, path.data, text.data, text.len);
+  ptc_str_deinit(&text);
+  ptc_str_deinit(&path);
+  return status;
+}
+
+static ptc_status_t write_kernels(ptc_diag_t *diag, const ptc_emitted_t *emitted,
+                                  const char *folder) {
+  ptc_str_t path = {0};
+  ptc_str_printf(&path, "%s/" PTC_PLAN_KERNELS, folder);
+  ptc_status_t status = mkdir(path.data, 0777) == 0 ? PTC_OK : cannot_write(diag, path.data);
+  ptc_str_deinit(&path);
+  for (int32_t k = 0; k < emitted->plan->num_kernels && status == PTC_OK; k++) {
+    const ptc_kernel_source_t *source = &emitted->sources[k];
+    char *file = ptc_plan_folder_source(folder, source->name);
+    status = write_text(diag, file, source->text, source->len);
+    free(file);
+  }
+  return status;
+}
+
+// The folder |path| becomes |place|; what was there is removed.
+static ptc_status_t put_in_place(ptc_diag_t *diag, const char *path, const char *place) {
+  if (renameat2(AT_FDCWD, path, AT_FDCWD, place, RENAME_NOREPLACE) == 0) return PTC_OK;
+  if (errno != EEXIST && errno != EINVAL) return cannot_write(diag, place);
+  if (renameat2(AT_FDCWD, path, AT_FDCWD, place, RENAME_EXCHANGE) == 0) {
+    remove_tree(path);
+    return PTC_OK;
+  }
+  // A file system that cannot exchange: for a moment neither is there.
+  if (ptc_plan_folder_is(place)) remove_tree(place);
+  return rename(path, place) == 0 ? PTC_OK : cannot_write(diag, place);
+}
+
+ptc_status_t ptc_emit_check_output(ptc_diag_t *diag, const char *path) {
+  struct stat info;
+  if (lstat(path, &info) != 0 || ptc_plan_folder_is(path)) return PTC_OK;
+  return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "output-exists",
+                   "this exists and is no plan: -o replaces nothing but a plan folder");
+}
+
+ptc_status_t ptc_emit_write(ptc_module_t *module, const ptc_emitted_t *emitted, const char *path) {
+  ptc_diag_t *diag = module->diag;
+  PTC_TRY(ptc_emit_check_output(diag, path));
+  // Through a link to the folder itself.
+  char *place = realpath(path, NULL);
+  if (!place) place = strdup(path);
+  for (size_t len = strlen(place); len > 1 && place[len - 1] == '/';) place[--len] = '\0';
+  ptc_str_t work = {0};
+  ptc_str_printf(&work, "%s.tmp-XXXXXX", place);
+  ptc_status_t status = PTC_OK;
+  if (mkdtemp(work.data)) {
+    const mode_t mask = umask(0);
+    umask(mask);
+    chmod(work.data, 0777 & ~mask);
+    status = ptc_plan_write(diag, emitted->plan, work.data);
+    if (status == PTC_OK) status = write_ir(module, work.data);
+    if (status == PTC_OK) status = write_kernels(diag, emitted, work.data);
+    if (status == PTC_OK) status = put_in_place(diag, work.data, place);
+    if (status != PTC_OK) remove_tree(work.data);
+  } else {
+    status = cannot_write(diag, path);
+  }
+  ptc_str_deinit(&work);
+  free(place);
+  return status;
+}

@@ -1,0 +1,230 @@
+#include "frontend/driver/run_plan.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "frontend/driver/evaluate.h"
+#include "frontend/driver/interrupt.h"
+#include "frontend/driver/profile_report.h"
+#include "frontend/driver/progress.h"
+#include "frontend/driver/run_metrics.h"
+#include "frontend/driver/run_state.h"
+
+typedef struct run_s {
+  ptc_session_t *session;
+  const ptc_run_plan_options_t *options;
+  ptc_data_t *data, *val;
+  ptc_run_metrics_t metrics;
+  ptc_progress_t progress;
+  int64_t step, num_steps;  // done; in all
+  int64_t saved_step;       // of the last checkpoint, -1: none
+  int64_t num_measured;     // steps of the profile
+  double measured_s;
+  double loss;
+} run_t;
+
+static ptc_status_t fail(run_t *run, ptc_status_t status, const char *id, const char *what) {
+  return ptc_error(run->session->diag, (ptc_loc_t){.file = run->session->path}, status, id, "%s",
+                   what);
+}
+
+// --- before the first step
+
+static ptc_status_t apply_settings(run_t *run) {
+  for (int32_t i = 0; i < run->options->num_sets; i++)
+    PTC_TRY(ptc_session_set(run->session, run->options->sets[i].name, run->options->sets[i].text));
+  if (run->options->seed < 0) return PTC_OK;
+  char text[32];
+  snprintf(text, sizeof text, "%" PRId64, run->options->seed);
+  return ptc_session_set(run->session, "train.seed", text);
+}
+
+static ptc_status_t open_data(run_t *run) {
+  ptc_session_t *session = run->session;
+  const ptc_run_plan_options_t *options = run->options;
+  PTC_TRY(ptc_session_open_data(session, "--data", options->data, options->num_data,
+                                PTC_DATA_SHUFFLED, &run->data));
+  if (options->num_val == 0) return PTC_OK;
+  if (!session->eval)
+    return fail(run, PTC_INVALID_INPUT, "no-task", "the plan has no task \"eval\" for --val");
+  return ptc_session_open_data(session, "--val", options->val, options->num_val, PTC_DATA_IN_ORDER,
+                               &run->val);
+}
+
+static ptc_status_t open_run_dir(run_t *run) {
+  const char *path = run->options->run_dir;
+  if (mkdir(path, 0777) != 0 && errno != EEXIST)
+    return ptc_error(run->session->diag, (ptc_loc_t){.file = path}, PTC_IO, "run-folder",
+                     "cannot make the run's folder: %s", strerror(errno));
+  if (run->options->restart) PTC_TRY(ptc_run_state_remove(run->session->diag, path));
+  if (!run->options->resume && ptc_run_state_exists(path))
+    return ptc_error(run->session->diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "run-exists",
+                     "checkpoints of a run lie here: --resume goes on with it, --restart removes "
+                     "them, --run-dir names another folder");
+  return PTC_OK;
+}
+
+// The state of the first step: of a checkpoint, or from the task init and perhaps a file.
+static ptc_status_t make_state(run_t *run) {
+  ptc_session_t *session = run->session;
+  const ptc_run_plan_options_t *options = run->options;
+  if (options->resume && ptc_run_state_exists(options->run_dir)) {
+    PTC_TRY(ptc_run_state_load(session, options->run_dir, &run->step));
+    run->saved_step = run->step;
+    return PTC_OK;
+  }
+  if (session->init) PTC_TRY(ptc_executor_run(session->diag, session->executor, session->init));
+  return options->init ? ptc_run_state_init(session, options->init, options->map) : PTC_OK;
+}
+
+// --- steps
+
+static ptc_status_t save(run_t *run) {
+  if (run->saved_step == run->step) return PTC_OK;
+  PTC_TRY(ptc_run_state_save(run->session, run->options->run_dir, run->step));
+  run->saved_step = run->step;
+  return PTC_OK;
+}
+
+static ptc_status_t validate(run_t *run) {
+  ptc_evaluation_t e;
+  PTC_TRY(ptc_evaluate(run->session, run->val, 0, &e));
+  if (*ptc_interrupt_flag()) return PTC_OK;  // it was not finished
+  ptc_run_metrics_begin(&run->metrics, run->step);
+  ptc_run_metrics_add(&run->metrics, "val_loss", e.loss);
+  for (int32_t i = 0; i < e.num_values; i++)
+    if (strcmp(e.results[i]->name, "loss") != 0)
+      ptc_run_metrics_add_named(&run->metrics,
+                                strcmp(e.results[i]->role, "loss") == 0 ? "val_loss" : "val_metric",
+                                e.results[i]->name, e.values[i]);
+  PTC_TRY(ptc_run_metrics_end(run->session->diag, &run->metrics));
+  if (run->options->quiet) return PTC_OK;
+  ptc_progress_break(&run->progress);
+  fprintf(stderr, "step %" PRId64 "  val loss %.4f (%" PRId64 " batches)\n", run->step, e.loss,
+          e.num_batches);
+  return PTC_OK;
+}
+
+static ptc_status_t record(run_t *run, double seconds) {
+  const ptc_session_t *session = run->session;
+  ptc_run_metrics_begin(&run->metrics, run->step);
+  ptc_run_metrics_add(&run->metrics, "loss", run->loss);
+  for (int32_t i = 0; i < session->train->num_results; i++) {
+    const ptc_plan_result_t *result = &session->train->results[i];
+    const bool loss = strcmp(result->role, "loss") == 0,
+               metric = strcmp(result->role, "metric") == 0;
+    if ((!loss && !metric) || session->plan->buffers[result->buffer].num_dims) continue;
+    if (loss && strcmp(result->name, "loss") == 0) continue;  // the sum, unless there are others
+    ptc_run_metrics_add_named(&run->metrics, result->role, result->name,
+                              ptc_executor_result_number(session->executor, result));
+  }
+  ptc_run_metrics_add(&run->metrics, "seconds", seconds);
+  ptc_run_metrics_add(&run->metrics, "tokens_per_s",
+                      (double)run->progress.tokens_per_step / fmax(seconds, 1e-9));
+  return ptc_run_metrics_end(session->diag, &run->metrics);
+}
+
+static ptc_status_t one_step(run_t *run) {
+  ptc_session_t *session = run->session;
+  const double begin = ptc_progress_now();
+  int64_t samples;
+  PTC_TRY(ptc_session_fill(session, run->data, run->step, &samples));
+  const double filled = ptc_progress_now();
+  ptc_status_t status = ptc_executor_run(session->diag, session->executor, session->train);
+  if (status != PTC_OK) {
+    ptc_note(session->diag, (ptc_loc_t){0}, "in step %" PRId64, run->step + 1);
+    return status;
+  }
+  run->loss = ptc_session_loss(session, session->train);
+  run->measured_s += ptc_progress_now() - filled;
+  run->num_measured++;
+  if (run->step == 0 && run->options->dump_grads)
+    PTC_TRY(ptc_run_state_dump_grads(session, run->options->dump_grads));
+  run->step++;
+  const bool bad = !isfinite(run->loss);
+  ptc_progress_step(&run->progress, run->step, run->loss, bad && !run->options->keep_going);
+  PTC_TRY(record(run, ptc_progress_now() - begin));
+  if (!bad || run->options->keep_going) return PTC_OK;
+  return ptc_error(session->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "non-finite-loss",
+                   "the loss of step %" PRId64
+                   " is %g; a lower train.lr, a warmup or clip may "
+                   "help; --keep-going goes on",
+                   run->step, run->loss);
+}
+
+static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+static ptc_status_t all_steps(run_t *run) {
+  const ptc_run_plan_options_t *options = run->options;
+  const volatile sig_atomic_t *interrupted = ptc_interrupt_flag();
+  int64_t validated = -1;
+  while (run->step < run->num_steps && !*interrupted) {
+    PTC_TRY(one_step(run));
+    if (run->val && is_due(run->step, options->eval_every)) {
+      PTC_TRY(validate(run));
+      validated = run->step;
+    }
+    if (is_due(run->step, options->save_every)) PTC_TRY(save(run));
+  }
+  if (*interrupted && run->step < run->num_steps) {
+    ptc_progress_step(&run->progress, run->step, run->loss, true);
+    PTC_TRY(save(run));
+    if (!options->quiet)
+      fprintf(stderr, "stopped after step %" PRId64 "; --resume goes on\n", run->step);
+    return PTC_OK;
+  }
+  if (run->val && validated != run->step) PTC_TRY(validate(run));
+  return save(run);
+}
+
+// --- all together
+
+static ptc_status_t report_profile(run_t *run) {
+  const ptc_session_t *session = run->session;
+  ptc_str_t path = {0};
+  ptc_str_printf(&path, "%s/profile.json", run->options->run_dir);
+  ptc_profile_print(session->plan, session->executor, run->num_measured, run->measured_s, stderr);
+  ptc_status_t status = ptc_profile_write(session->diag, session->plan, session->executor,
+                                          run->num_measured, run->measured_s, path.data);
+  ptc_str_deinit(&path);
+  return status;
+}
+
+static ptc_status_t train(run_t *run) {
+  ptc_session_t *session = run->session;
+  const ptc_run_plan_options_t *options = run->options;
+  if (!session->train)
+    return fail(run, PTC_INVALID_INPUT, "no-task", "the plan has no task \"train\"");
+  if (options->dump_grads && !ptc_session_result(session->train, "grad", NULL))
+    return fail(run, PTC_INVALID_INPUT, "no-grads",
+                "the plan keeps no gradients: compile it with --keep-grads");
+  PTC_TRY(apply_settings(run));
+  PTC_TRY(open_data(run));
+  PTC_TRY(open_run_dir(run));
+  PTC_TRY(make_state(run));
+  run->num_steps =
+      options->steps ? options->steps : (int64_t)ptc_session_setting(session, "steps", 1000);
+  PTC_TRY(ptc_run_metrics_open(session->diag, options->run_dir, run->step, &run->metrics));
+  ptc_progress_init(&run->progress, options->quiet, run->step, run->num_steps,
+                    ptc_session_tokens(session));
+  if (options->profile) ptc_executor_set_profile(session->executor, true);
+  ptc_status_t status = all_steps(run);
+  ptc_progress_break(&run->progress);
+  if (status == PTC_OK && options->profile && run->num_measured) status = report_profile(run);
+  if (status == PTC_OK && run->num_measured) printf("loss %.9g\n", run->loss);
+  return status;
+}
+
+ptc_status_t ptc_run_plan(ptc_session_t *session, const ptc_run_plan_options_t *options) {
+  run_t run = {.session = session, .options = options, .saved_step = -1};
+  ptc_status_t status = train(&run);
+  ptc_run_metrics_close(&run.metrics);
+  ptc_data_close(run.data);
+  ptc_data_close(run.val);
+  return status;
+}

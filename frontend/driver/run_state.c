@@ -1,0 +1,267 @@
+#include "frontend/driver/run_state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ir/base/vec.h"
+#include "runtime/checkpoint.h"
+
+enum { KEEP_CHECKPOINTS = 3 };
+
+// Tensors in the arena of the executor.
+typedef struct tensors_s {
+  ptc_arena_t arena;
+  PTC_VEC(ptc_host_tensor_t) list;
+} tensors_t;
+
+static void free_tensors(tensors_t *tensors) {
+  PTC_VEC_FREE(&tensors->list);
+  ptc_arena_deinit(&tensors->arena);
+}
+
+static int64_t num_instances(const ptc_plan_global_t *global) {
+  int64_t count = 1;
+  for (int32_t c = 0; c < global->num_counts; c++) count *= global->counts[c];
+  return count;
+}
+
+// |prefix| and the path of instance |i|.
+static const char *instance_name(ptc_arena_t *arena, const char *prefix,
+                                 const ptc_plan_global_t *global, int64_t i) {
+  ptc_str_t path = {0};
+  ptc_str_append(&path, prefix);
+  ptc_plan_instance_path(global, i, &path);
+  const char *name = ptc_arena_strdup(arena, path.data);
+  ptc_str_deinit(&path);
+  return name;
+}
+
+static ptc_host_tensor_t make_tensor(const ptc_buffer_t *buffer, const char *name, void *data) {
+  ptc_host_tensor_t tensor = {
+      .name = name, .dtype = buffer->dtype, .num_dims = buffer->num_dims, .data = data};
+  for (int32_t d = 0; d < buffer->num_dims; d++) tensor.shape[d] = buffer->extents[d];
+  return tensor;
+}
+
+// Adds all globals of |kind|.
+static void add_globals(const ptc_session_t *session, const char *kind, tensors_t *tensors) {
+  for (int32_t g = 0; g < session->plan->num_globals; g++) {
+    const ptc_plan_global_t *global = &session->plan->globals[g];
+    if (strcmp(global->kind, kind) != 0) continue;
+    for (int64_t i = 0; i < num_instances(global); i++)
+      PTC_VEC_PUSH(&tensors->list, make_tensor(&session->plan->buffers[global->buffer],
+                                               instance_name(&tensors->arena, "", global, i),
+                                               ptc_executor_global(session->executor, global, i)));
+  }
+}
+
+// --- checkpoints of a run
+
+bool ptc_run_state_exists(const char *run_dir) {
+  ptc_arena_t arena = {0};
+  const char *const *folders;
+  const bool any = ptc_checkpoint_list(&arena, run_dir, &folders) > 0;
+  ptc_arena_deinit(&arena);
+  return any;
+}
+
+// A folder of files.
+static bool remove_folder(const char *path) {
+  DIR *dir = opendir(path);
+  if (!dir) return false;
+  for (const struct dirent *entry; (entry = readdir(dir));)
+    unlinkat(dirfd(dir), entry->d_name, 0);  // fails for . and ..
+  closedir(dir);
+  return rmdir(path) == 0;
+}
+
+ptc_status_t ptc_run_state_remove(ptc_diag_t *diag, const char *run_dir) {
+  ptc_arena_t arena = {0};
+  const char *const *folders;
+  ptc_status_t status = PTC_OK;
+  const int64_t count = ptc_checkpoint_list(&arena, run_dir, &folders);
+  for (int64_t i = 0; i < count && status == PTC_OK; i++)
+    if (!remove_folder(folders[i]))
+      status = ptc_error(diag, (ptc_loc_t){.file = folders[i]}, PTC_IO, "remove-checkpoint",
+                         "cannot remove the checkpoint: %s", strerror(errno));
+  ptc_arena_deinit(&arena);
+  return status;
+}
+
+// The open settings as they are now.
+static int32_t list_settings(const ptc_session_t *session, ptc_arena_t *arena,
+                             ptc_checkpoint_setting_t **out_settings) {
+  const ptc_plan_t *plan = session->plan;
+  *out_settings = PTC_ARENA_ARRAY(arena, ptc_checkpoint_setting_t, plan->num_settings + 1);
+  int32_t count = 0;
+  for (int32_t i = 0; i < plan->num_settings; i++) {
+    const ptc_plan_setting_t *setting = &plan->settings[i];
+    if (!setting->open) continue;
+    ptc_str_t value = {0};
+    ptc_str_append_double(&value, ptc_session_setting(session, setting->name, 0));
+    (*out_settings)[count++] =
+        (ptc_checkpoint_setting_t){setting->name, ptc_arena_strdup(arena, value.data)};
+    ptc_str_deinit(&value);
+  }
+  return count;
+}
+
+ptc_status_t ptc_run_state_save(ptc_session_t *session, const char *run_dir, int64_t step) {
+  tensors_t model = {0}, optimizer = {0};
+  add_globals(session, "param", &model);
+  add_globals(session, "moment", &optimizer);
+  add_globals(session, "counter", &optimizer);
+  ptc_checkpoint_setting_t *settings;
+  const int32_t num_settings = list_settings(session, &model.arena, &settings);
+  bool fillable;
+  const ptc_checkpoint_state_t state = {.step = step,
+                                        .position = step * ptc_session_batch(session, &fillable),
+                                        .seed = (uint64_t)ptc_session_setting(session, "seed", 0),
+                                        .model = session->plan->model,
+                                        .settings = settings,
+                                        .num_settings = num_settings};
+  ptc_status_t status =
+      ptc_checkpoint_write(session->diag, run_dir, &state, model.list.data, model.list.len,
+                           optimizer.list.data, optimizer.list.len, KEEP_CHECKPOINTS);
+  free_tensors(&model);
+  free_tensors(&optimizer);
+  return status;
+}
+
+// Settings that the plan no longer has are left out.
+static ptc_status_t restore_settings(ptc_session_t *session, const ptc_checkpoint_state_t *state) {
+  for (int32_t i = 0; i < state->num_settings; i++)
+    for (int32_t j = 0; j < session->plan->num_settings; j++) {
+      const ptc_plan_setting_t *setting = &session->plan->settings[j];
+      if (setting->open && setting->global && strcmp(setting->name, state->settings[i].name) == 0)
+        PTC_TRY(ptc_session_set(session, setting->name, state->settings[i].value));
+    }
+  return PTC_OK;
+}
+
+ptc_status_t ptc_run_state_load(ptc_session_t *session, const char *run_dir, int64_t *out_step) {
+  ptc_checkpoint_t checkpoint;
+  PTC_TRY(ptc_checkpoint_open_latest(session->diag, run_dir, true, &checkpoint));
+  tensors_t all = {0};
+  add_globals(session, "param", &all);
+  add_globals(session, "moment", &all);
+  add_globals(session, "counter", &all);
+  ptc_status_t status =
+      ptc_checkpoint_load(session->diag, &checkpoint, all.list.data, all.list.len);
+  if (status == PTC_OK) status = restore_settings(session, &checkpoint.state);
+  *out_step = checkpoint.state.step;
+  free_tensors(&all);
+  ptc_checkpoint_close(&checkpoint);
+  return status;
+}
+
+static bool is_folder(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// |path| is a checkpoint, or a run, whose latest one it is.
+static ptc_status_t open_checkpoint(ptc_diag_t *diag, const char *path,
+                                    ptc_checkpoint_t *out_checkpoint) {
+  ptc_str_t manifest = {0};
+  ptc_str_printf(&manifest, "%s/manifest.json", path);
+  const bool is_checkpoint = access(manifest.data, F_OK) == 0;
+  ptc_str_deinit(&manifest);
+  return is_checkpoint ? ptc_checkpoint_open(diag, path, out_checkpoint)
+                       : ptc_checkpoint_open_latest(diag, path, true, out_checkpoint);
+}
+
+ptc_status_t ptc_run_state_load_params(ptc_session_t *session, const char *path) {
+  if (!is_folder(path)) return ptc_run_state_init(session, path, NULL);
+  ptc_checkpoint_t checkpoint;
+  PTC_TRY(open_checkpoint(session->diag, path, &checkpoint));
+  tensors_t params = {0};
+  add_globals(session, "param", &params);
+  ptc_status_t status =
+      ptc_checkpoint_load(session->diag, &checkpoint, params.list.data, params.list.len);
+  free_tensors(&params);
+  ptc_checkpoint_close(&checkpoint);
+  return status;
+}
+
+// --- single files
+
+ptc_status_t ptc_run_state_export(ptc_diag_t *diag, const char *run, const char *output,
+                                  const char *map, int64_t *out_count) {
+  (void)map;
+  *out_count = 0;
+  ptc_checkpoint_t checkpoint;
+  PTC_TRY(open_checkpoint(diag, run, &checkpoint));
+  const ptc_safetensors_t *file = &checkpoint.files[0];  // the model's
+  PTC_VEC(ptc_host_tensor_t) list = {0};
+  for (int64_t i = 0; i < file->count; i++) {
+    const ptc_tensor_entry_t *entry = &file->entries[i];
+    ptc_host_tensor_t tensor = {
+        .name = entry->name, .num_dims = entry->num_dims, .data = (void *)(uintptr_t)entry->data};
+    for (int32_t d = 0; d < entry->num_dims; d++) tensor.shape[d] = entry->shape[d];
+    for (int t = 0; t < PTC_NUM_DTYPES; t++)
+      if (ptc_cell_of_dtype((ptc_dtype_t)t) == entry->cell) tensor.dtype = (ptc_dtype_t)t;
+    PTC_VEC_PUSH(&list, tensor);
+  }
+  ptc_status_t status = ptc_safetensors_save(diag, output, list.data, list.len);
+  *out_count = list.len;
+  PTC_VEC_FREE(&list);
+  ptc_checkpoint_close(&checkpoint);
+  return status;
+}
+
+ptc_status_t ptc_run_state_dump_grads(ptc_session_t *session, const char *path) {
+  tensors_t grads = {0};
+  for (int32_t r = 0; r < session->train->num_results; r++) {
+    const ptc_plan_result_t *result = &session->train->results[r];
+    const ptc_plan_global_t *global = ptc_plan_find_global(session->plan, result->name);
+    if (strcmp(result->role, "grad") != 0 || !global) continue;
+    for (int64_t i = 0; i < result->num_instances; i++)
+      PTC_VEC_PUSH(&grads.list, make_tensor(&session->plan->buffers[result->buffer],
+                                            instance_name(&grads.arena, "grad.", global, i),
+                                            ptc_executor_buffer(session->executor, result->buffer,
+                                                                result->first_instance + i)));
+  }
+  ptc_status_t status = ptc_safetensors_save(session->diag, path, grads.list.data, grads.list.len);
+  free_tensors(&grads);
+  return status;
+}
+
+// One instance from its entry in the file.
+static ptc_status_t init_tensor(ptc_diag_t *diag, const ptc_safetensors_t *file,
+                                const ptc_host_tensor_t *tensor, const char *name) {
+  const ptc_tensor_entry_t *entry = ptc_safetensors_find(file, name);
+  if (!entry)
+    return ptc_error(diag, (ptc_loc_t){.file = file->path}, PTC_INVALID_INPUT, "init-missing",
+                     "the file has no \"%s\"", name);
+  bool same = entry->num_dims == tensor->num_dims;
+  for (int32_t d = 0; same && d < tensor->num_dims; d++) same = entry->shape[d] == tensor->shape[d];
+  if (!same)
+    return ptc_error(diag, (ptc_loc_t){.file = file->path}, PTC_INVALID_INPUT, "init-shape",
+                     "the file's \"%s\" has not the shape of the parameter \"%s\"", name,
+                     tensor->name);
+  return ptc_safetensors_get(diag, file, entry, 0, entry->num_elements, tensor->dtype,
+                             tensor->data);
+}
+
+ptc_status_t ptc_run_state_init(ptc_session_t *session, const char *path, const char *map) {
+  (void)map;
+  ptc_safetensors_t file;
+  PTC_TRY(ptc_safetensors_open(session->diag, path, &file));
+  tensors_t params = {0};
+  add_globals(session, "param", &params);
+  ptc_status_t status = PTC_OK;
+  for (int64_t i = 0; i < params.list.len; i++) {
+    ptc_status_t one =
+        init_tensor(session->diag, &file, &params.list.data[i], params.list.data[i].name);
+    if (one != PTC_OK) status = one;
+  }
+  free_tensors(&params);
+  ptc_safetensors_close(&file);
+  return status;
+}

@@ -1,0 +1,215 @@
+#include "frontend/driver/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/driver/interrupt.h"
+#include "ir/base/str.h"
+
+static ptc_status_t collect_inputs(ptc_session_t *s) {
+  const ptc_plan_t *plan = s->plan;
+  const size_t room = (size_t)plan->num_globals + 1;
+  s->inputs = ptc_xmalloc(sizeof *s->inputs * room);
+  s->input_globals = ptc_xmalloc(sizeof *s->input_globals * room);
+  for (int32_t g = 0; g < plan->num_globals; g++) {
+    const ptc_plan_global_t *global = &plan->globals[g];
+    if (strcmp(global->kind, "input") != 0) continue;
+    const ptc_buffer_t *buffer = &plan->buffers[global->buffer];
+    if (!global->source)
+      return ptc_error(s->diag, (ptc_loc_t){.file = buffer->loc_file, .line = buffer->loc_line},
+                       PTC_UNSUPPORTED, "drawn-input",
+                       "input \"%s\" is drawn by no kernel of the plan and read from no source",
+                       global->path);
+    ptc_data_input_t *input = &s->inputs[s->num_inputs];
+    *input = (ptc_data_input_t){.name = global->path,
+                                .source = global->source,
+                                .loc = {.file = buffer->loc_file, .line = buffer->loc_line},
+                                .dtype = buffer->dtype,
+                                .num_dims = buffer->num_dims,
+                                .batch_dim = global->batch_dim,
+                                .offset = global->offset,
+                                .range = global->range,
+                                .ignorable = global->ignorable};
+    for (int32_t d = 0; d < buffer->num_dims; d++) input->shape[d] = buffer->extents[d];
+    s->input_globals[s->num_inputs++] = global;
+  }
+  return PTC_OK;
+}
+
+ptc_status_t ptc_session_open(ptc_diag_t *diag, const char *path,
+                              const ptc_session_options_t *options, ptc_session_t *out_session) {
+  ptc_session_t *s = out_session;
+  *s = (ptc_session_t){.diag = diag, .path = path};
+  if (!ptc_plan_folder_is(path))
+    return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "no-plan",
+                     "this is no plan folder; `ptc MODEL.ptm -o PLAN` makes one");
+  PTC_TRY(ptc_plan_folder_open(diag, path, &s->folder));
+  s->plan = s->folder.plan;
+  const ptc_kernel_objects_options_t objects = {
+      .target = s->plan->target, .progress = !options->quiet, .cancel = ptc_interrupt_flag()};
+  PTC_TRY(ptc_kernel_objects_create(diag, s->folder.sources, s->plan->num_kernels, &objects,
+                                    &s->objects));
+  PTC_TRY(ptc_executor_create(diag, s->plan, s->objects, options->num_threads, &s->executor));
+  s->init = ptc_plan_find_task(s->plan, "init");
+  s->train = ptc_plan_find_task(s->plan, "train");
+  s->eval = ptc_plan_find_task(s->plan, "eval");
+  return collect_inputs(s);
+}
+
+void ptc_session_close(ptc_session_t *session) {
+  ptc_executor_destroy(session->executor);
+  ptc_kernel_objects_destroy(session->objects);
+  if (session->plan) ptc_plan_folder_close(&session->folder);
+  free(session->inputs);
+  free(session->input_globals);
+  *session = (ptc_session_t){0};
+}
+
+// The one source of all inputs, or NULL.
+static const char *only_source(const ptc_session_t *session) {
+  const char *source = session->num_inputs ? session->inputs[0].source : NULL;
+  for (int32_t i = 1; i < session->num_inputs; i++)
+    if (strcmp(session->inputs[i].source, source) != 0) return NULL;
+  return source;
+}
+
+// Whether |spec| begins with the name of a source and `=`.
+static bool names_source(const char *spec) {
+  const size_t len = strcspn(spec, "=/.");
+  return len > 0 && spec[len] == '=';
+}
+
+ptc_status_t ptc_session_open_data(ptc_session_t *session, const char *flag,
+                                   const char *const *specs, int32_t num_specs,
+                                   ptc_data_order_t order, ptc_data_t **out_data) {
+  *out_data = NULL;
+  ptc_arena_t scratch = {0};
+  const char *source = only_source(session);
+  const char **full = PTC_ARENA_ARRAY(&scratch, const char *, num_specs + 1);
+  for (int32_t i = 0; i < num_specs; i++)
+    full[i] = source && !names_source(specs[i])
+                  ? ptc_arena_printf(&scratch, "%s=%s", source, specs[i])
+                  : specs[i];
+  const ptc_data_options_t options = {.flag = flag,
+                                      .specs = full,
+                                      .num_specs = num_specs,
+                                      .inputs = session->inputs,
+                                      .num_inputs = session->num_inputs,
+                                      .order = order};
+  ptc_status_t status = ptc_data_open(session->diag, &options, out_data);
+  ptc_arena_deinit(&scratch);
+  return status;
+}
+
+ptc_status_t ptc_session_fill(ptc_session_t *session, const ptc_data_t *data, int64_t step,
+                              int64_t *out_samples) {
+  *out_samples = 0;
+  const uint64_t seed = (uint64_t)ptc_session_setting(session, "seed", 0);
+  for (int32_t i = 0; i < session->num_inputs; i++) {
+    int64_t samples = 0;
+    PTC_TRY(ptc_data_fill(data, session->diag, seed, step, i,
+                          ptc_executor_global(session->executor, session->input_globals[i], 0),
+                          &samples));
+    if (samples > *out_samples) *out_samples = samples;
+  }
+  return PTC_OK;
+}
+
+int64_t ptc_session_batch(const ptc_session_t *session, bool *out_fillable) {
+  int64_t batch = 0;
+  *out_fillable = false;
+  for (int32_t i = 0; i < session->num_inputs; i++) {
+    const ptc_data_input_t *input = &session->inputs[i];
+    if (input->batch_dim >= 0) batch = input->shape[input->batch_dim];
+    *out_fillable |= input->ignorable;
+  }
+  return batch;
+}
+
+const ptc_plan_result_t *ptc_session_result(const ptc_task_t *task, const char *role,
+                                            const char *name) {
+  for (int32_t i = 0; task && i < task->num_results; i++)
+    if (strcmp(task->results[i].role, role) == 0 &&
+        (!name || strcmp(task->results[i].name, name) == 0))
+      return &task->results[i];
+  return NULL;
+}
+
+double ptc_session_loss(const ptc_session_t *session, const ptc_task_t *task) {
+  double sum = 0;
+  for (int32_t i = 0; i < task->num_results; i++)
+    if (strcmp(task->results[i].role, "loss") == 0)
+      sum += ptc_executor_result_number(session->executor, &task->results[i]);
+  return sum;
+}
+
+int64_t ptc_session_tokens(const ptc_session_t *session) {
+  int64_t most = 0;
+  for (int32_t i = 0; i < session->num_inputs; i++) {
+    int64_t count = 1;
+    for (int32_t d = 0; d < session->inputs[i].num_dims; d++) count *= session->inputs[i].shape[d];
+    if (count > most) most = count;
+  }
+  return most;
+}
+
+// --- settings
+
+static const char *without_block(const char *name) {
+  return strncmp(name, "train.", 6) == 0 ? name + 6 : name;
+}
+
+static const ptc_plan_setting_t *find_setting(const ptc_session_t *session, const char *name) {
+  for (int32_t i = 0; i < session->plan->num_settings; i++) {
+    const ptc_plan_setting_t *setting = &session->plan->settings[i];
+    if (strcmp(without_block(setting->name), without_block(name)) == 0) return setting;
+  }
+  return NULL;
+}
+
+double ptc_session_setting(const ptc_session_t *session, const char *name, double otherwise) {
+  const ptc_plan_setting_t *setting = find_setting(session, name);
+  if (!setting) return otherwise;
+  const ptc_plan_global_t *global =
+      setting->global ? ptc_plan_find_global(session->plan, setting->global) : NULL;
+  if (global) return ptc_executor_get_number(session->executor, global);
+  char *end;
+  const double value = strtod(setting->value, &end);
+  return end == setting->value || *end ? otherwise : value;
+}
+
+static ptc_status_t unknown_setting(ptc_session_t *session, const char *name) {
+  enum { MAX_NAMES = 64 };
+  const char *names[MAX_NAMES];
+  int64_t count = 0;
+  for (int32_t i = 0; i < session->plan->num_settings && count < MAX_NAMES; i++)
+    if (session->plan->settings[i].open)
+      names[count++] = without_block(session->plan->settings[i].name);
+  const char *near = ptc_nearest_name(without_block(name), names, count);
+  return ptc_error(session->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "run-setting",
+                   "the plan has no setting \"%s\"%s%s%s; `ptc show %s config` lists them", name,
+                   near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "",
+                   session->path);
+}
+
+ptc_status_t ptc_session_set(ptc_session_t *session, const char *name, const char *value) {
+  const ptc_plan_setting_t *setting = find_setting(session, name);
+  if (!setting) return unknown_setting(session, name);
+  if (!setting->open)
+    return ptc_error(session->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "run-setting",
+                     "\"%s\" is part of the plan: compile the model again with --set %s=%s", name,
+                     setting->name, value);
+  char *end;
+  errno = 0;
+  const double number = strtod(value, &end);
+  if (end == value || *end || errno || !isfinite(number) || number < 0)
+    return ptc_error(session->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "run-setting",
+                     "\"%s\" takes a number from 0, not \"%s\"", name, value);
+  const ptc_plan_global_t *global =
+      setting->global ? ptc_plan_find_global(session->plan, setting->global) : NULL;
+  if (global) ptc_executor_set_number(session->executor, global, number);
+  return PTC_OK;
+}

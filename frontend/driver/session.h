@@ -1,0 +1,57 @@
+// A plan that is ready to run: read, compiled, in memory. What run, eval and sample begin with.
+#ifndef PTC_FRONTEND_DRIVER_SESSION_H_
+#define PTC_FRONTEND_DRIVER_SESSION_H_
+
+#include "runtime/data.h"
+#include "runtime/executor.h"
+#include "runtime/plan_folder.h"
+
+typedef struct ptc_session_s {
+  ptc_diag_t *diag;
+  const char *path;
+  ptc_plan_folder_t folder;
+  const ptc_plan_t *plan;  // in |folder|
+  ptc_kernel_objects_t *objects;
+  ptc_executor_t *executor;
+  const ptc_task_t *init, *train, *eval;  // NULL: the plan has no such task
+  ptc_data_input_t *inputs;               // those that are read from a source
+  const ptc_plan_global_t **input_globals;
+  int32_t num_inputs;
+} ptc_session_t;
+
+typedef struct ptc_session_options_s {
+  int32_t num_threads;  // 0: all cores
+  bool quiet;
+} ptc_session_options_t;
+
+// Opens the plan folder |path|. Interrupting it (interrupt.h) stops the compiler. Diagnostics: "no-plan", and
+// those of plan_folder.h, kernel_objects.h and executor.h. Close it in any case.
+ptc_status_t ptc_session_open(ptc_diag_t *diag, const char *path,
+                              const ptc_session_options_t *options, ptc_session_t *out_session);
+void ptc_session_close(ptc_session_t *session);
+
+// Opens the files that the option |flag| named for the plan's inputs, each `SOURCE=FILE` or, if the plan has
+// one source, `FILE`. Diagnostics: those of runtime/data.h.
+ptc_status_t ptc_session_open_data(ptc_session_t *session, const char *flag,
+                                   const char *const *specs, int32_t num_specs,
+                                   ptc_data_order_t order, ptc_data_t **out_data);
+// Fills all inputs for |step|. |out_samples|: real samples of the batch (see ptc_data_fill).
+ptc_status_t ptc_session_fill(ptc_session_t *session, const ptc_data_t *data, int64_t step,
+                              int64_t *out_samples);
+// Samples of a batch; 0 if no input has any. |out_fillable|: a short batch does not falsify the loss, since
+// the model ignores what fills it up.
+int64_t ptc_session_batch(const ptc_session_t *session, bool *out_fillable);
+
+// The sum of all losses that |task| left.
+double ptc_session_loss(const ptc_session_t *session, const ptc_task_t *task);
+// The result of |task| with that role, and name unless NULL; NULL if there is none.
+const ptc_plan_result_t *ptc_session_result(const ptc_task_t *task, const char *role,
+                                            const char *name);
+// Elements of the largest input of a step.
+int64_t ptc_session_tokens(const ptc_session_t *session);
+// The setting "train.NAME" as it is now; |otherwise| if the plan has none, or it is no number.
+double ptc_session_setting(const ptc_session_t *session, const char *name, double otherwise);
+// `NAME=VALUE` or `train.NAME=VALUE` for an open setting. Diagnostics: "run-setting".
+ptc_status_t ptc_session_set(ptc_session_t *session, const char *name, const char *value);
+
+#endif  // PTC_FRONTEND_DRIVER_SESSION_H_

@@ -1,0 +1,27 @@
+// Private to `ptc show`: its parts.
+#ifndef PTC_FRONTEND_DRIVER_SHOW_H_
+#define PTC_FRONTEND_DRIVER_SHOW_H_
+
+#include <stdio.h>
+
+#include "ir/plan.h"
+
+typedef enum ptc_show_format_e {
+  PTC_SHOW_TEXT,
+  PTC_SHOW_JSON,
+  PTC_SHOW_CSV,
+  PTC_SHOW_SVG
+} ptc_show_format_t;
+
+// Each prints to |out|. |path| is the plan's folder, |task| one of its tasks.
+void ptc_show_summary(const ptc_plan_t *plan, const char *path, ptc_show_format_t format,
+                      FILE *out);
+void ptc_show_memory(const ptc_plan_t *plan, const ptc_task_t *task, ptc_show_format_t format,
+                     FILE *out);
+void ptc_show_kernels(const ptc_plan_t *plan, ptc_show_format_t format, FILE *out);
+void ptc_show_config(const ptc_plan_t *plan, ptc_show_format_t format, FILE *out);
+// The losses that the run in |run_dir| has recorded. "read-metrics" (PTC_IO), "bad-metrics".
+ptc_status_t ptc_show_loss(ptc_diag_t *diag, const char *run_dir, ptc_show_format_t format,
+                           FILE *out);
+
+#endif  // PTC_FRONTEND_DRIVER_SHOW_H_

@@ -1,0 +1,184 @@
+// `ptc show PLAN`: summary, kernels, config.
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/driver/plan_life.h"
+#include "frontend/driver/show.h"
+#include "frontend/driver/units.h"
+
+// Launches of each kernel in |steps|, repeats counted out.
+static void count_launches(const ptc_step_t *steps, int32_t num_steps, int64_t times,
+                           int64_t *counts) {
+  for (int32_t i = 0; i < num_steps; i++) {
+    if (steps[i].kind == PTC_STEP_LAUNCH) counts[steps[i].kernel] += times;
+    if (steps[i].kind == PTC_STEP_REPEAT)
+      count_launches(steps[i].body, steps[i].num_steps, times * steps[i].count, counts);
+  }
+}
+
+// Of all kernels of |plan| in |task|; the caller frees it.
+static int64_t *launches_of(const ptc_plan_t *plan, const ptc_task_t *task) {
+  const size_t bytes = sizeof(int64_t) * (size_t)(plan->num_kernels + 1);
+  int64_t *counts = ptc_xmalloc(bytes);
+  memset(counts, 0, bytes);
+  if (task) count_launches(task->steps, task->num_steps, 1, counts);
+  return counts;
+}
+
+// Elements of all globals of |kind|.
+static int64_t count_elements(const ptc_plan_t *plan, const char *kind) {
+  int64_t sum = 0;
+  for (int32_t g = 0; g < plan->num_globals; g++) {
+    const ptc_plan_global_t *global = &plan->globals[g];
+    const ptc_buffer_t *buffer = &plan->buffers[global->buffer];
+    int64_t count = 1;
+    for (int32_t c = 0; c < global->num_counts; c++) count *= global->counts[c];
+    for (int32_t d = 0; d < buffer->num_dims; d++) count *= buffer->extents[d];
+    if (strcmp(global->kind, kind) == 0) sum += count;
+  }
+  return sum;
+}
+
+static void print_task(const ptc_plan_t *plan, const ptc_task_t *task, FILE *out) {
+  int64_t *counts = launches_of(plan, task), launches = 0;
+  double flops = 0;
+  for (int32_t k = 0; k < plan->num_kernels; k++) {
+    launches += counts[k];
+    flops += (double)counts[k] * plan->kernels[k].flops;
+  }
+  ptc_plan_life_t life;
+  ptc_plan_life_init(plan, task, &life);
+  char flop_text[PTC_UNIT_CHARS], live[PTC_UNIT_CHARS];
+  fprintf(out, "  %-8s %6" PRId64 " launches  %8sFLOP  %10s live at most", task->name, launches,
+          ptc_unit_count(flops, flop_text),
+          ptc_unit_bytes(life.live_bytes[life.peak_moment], live));
+  for (int32_t r = 0; r < task->num_results; r++)
+    if (strcmp(task->results[r].role, "grad") != 0)
+      fprintf(out, "%s%s %s", r ? ", " : "   ", task->results[r].role, task->results[r].name);
+  fputc('\n', out);
+  ptc_plan_life_deinit(&life);
+  free(counts);
+}
+
+static void summary_json(const ptc_plan_t *plan, FILE *out) {
+  json_t *tasks = json_array();
+  for (int32_t t = 0; t < plan->num_tasks; t++) {
+    int64_t *counts = launches_of(plan, &plan->tasks[t]), launches = 0;
+    for (int32_t k = 0; k < plan->num_kernels; k++) launches += counts[k];
+    free(counts);
+    json_array_append_new(tasks, json_pack("{s:s, s:I}", "name", plan->tasks[t].name, "launches",
+                                           (json_int_t)launches));
+  }
+  json_t *root =
+      json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:i, s:o}", "model", plan->model,
+                "target", plan->target, "compiler_flags", plan->compiler_flags, "parameters",
+                (json_int_t)count_elements(plan, "param"), "batch", (json_int_t)plan->batch, "seq",
+                (json_int_t)plan->seq, "arena_bytes", (json_int_t)plan->arena_bytes, "bound_bytes",
+                (json_int_t)plan->bound_bytes, "flops_per_step", plan->flops_per_step, "kernels",
+                (int)plan->num_kernels, "tasks", tasks);
+  json_dumpf(root, out, JSON_INDENT(1));
+  fputc('\n', out);
+  json_decref(root);
+}
+
+void ptc_show_summary(const ptc_plan_t *plan, const char *path, ptc_show_format_t format,
+                      FILE *out) {
+  if (format == PTC_SHOW_JSON) {
+    summary_json(plan, out);
+    return;
+  }
+  char a[PTC_UNIT_CHARS], b[PTC_UNIT_CHARS];
+  fprintf(out, "%s: model %s for %s\n", path, plan->model, plan->target);
+  fprintf(out, "  parameters %sin tensors; optimizer state %s\n",
+          ptc_unit_count((double)count_elements(plan, "param"), a),
+          ptc_unit_count((double)count_elements(plan, "moment"), b));
+  if (plan->batch)
+    fprintf(out, "  a step: %" PRId64 " samples of %" PRId64 " positions, %sFLOP\n", plan->batch,
+            plan->seq, ptc_unit_count(plan->flops_per_step, a));
+  fprintf(out, "  arena %s (%" PRId64 " bytes), %.2f%% over what must live at once\n",
+          ptc_unit_bytes(plan->arena_bytes, a), plan->arena_bytes,
+          plan->bound_bytes
+              ? 100.0 * (double)(plan->arena_bytes - plan->bound_bytes) / (double)plan->bound_bytes
+              : 0.0);
+  fprintf(out, "  %d kernels (%s)\ntasks\n", (int)plan->num_kernels, plan->compiler_flags);
+  for (int32_t t = 0; t < plan->num_tasks; t++) print_task(plan, &plan->tasks[t], out);
+  fprintf(out, "inputs\n");
+  for (int32_t g = 0; g < plan->num_globals; g++) {
+    const ptc_plan_global_t *global = &plan->globals[g];
+    const ptc_buffer_t *buffer = &plan->buffers[global->buffer];
+    if (strcmp(global->kind, "input") != 0) continue;
+    fprintf(out, "  %s: %s[", global->path, ptc_dtype_name(buffer->dtype));
+    for (int32_t d = 0; d < buffer->num_dims; d++)
+      fprintf(out, "%s%s=%" PRId64, d ? ", " : "", buffer->dim_names[d], buffer->extents[d]);
+    fprintf(out, "] from %s", global->source ? global->source : "a random stream");
+    if (global->offset) fprintf(out, " + %" PRId64, global->offset);
+    fputc('\n', out);
+  }
+  fputs("parts: summary memory kernels ir config\n", out);
+}
+
+void ptc_show_kernels(const ptc_plan_t *plan, ptc_show_format_t format, FILE *out) {
+  int64_t *counts = launches_of(plan, ptc_plan_find_task(plan, "train"));
+  json_t *list = json_array();
+  if (format == PTC_SHOW_TEXT)
+    fprintf(out, "%6s %10s %10s %10s  kernel\n", "calls", "FLOP", "bytes", "workspace");
+  if (format == PTC_SHOW_CSV)
+    fputs("kernel,calls_per_step,flops,min_bytes,workspace_bytes,scratch_bytes,file,line\n", out);
+  for (int32_t k = 0; k < plan->num_kernels; k++) {
+    const ptc_plan_kernel_t *kernel = &plan->kernels[k];
+    char flops[PTC_UNIT_CHARS], bytes[PTC_UNIT_CHARS], space[PTC_UNIT_CHARS];
+    if (format == PTC_SHOW_CSV) {
+      fprintf(out, "%s,%" PRId64 ",%.17g,%" PRId64 ",%" PRId64 ",%" PRId64 ",%s,%d\n", kernel->name,
+              counts[k], kernel->flops, kernel->min_bytes, kernel->workspace_bytes,
+              kernel->scratch_bytes, kernel->loc_file ? kernel->loc_file : "",
+              (int)kernel->loc_line);
+    } else if (format == PTC_SHOW_JSON) {
+      json_array_append_new(
+          list,
+          json_pack("{s:s, s:s, s:I, s:f, s:I, s:I, s:I, s:s, s:i, s:s}", "kernel", kernel->name,
+                    "about", kernel->about, "calls_per_step", (json_int_t)counts[k], "flops",
+                    kernel->flops, "min_bytes", (json_int_t)kernel->min_bytes, "workspace_bytes",
+                    (json_int_t)kernel->workspace_bytes, "scratch_bytes",
+                    (json_int_t)kernel->scratch_bytes, "file",
+                    kernel->loc_file ? kernel->loc_file : "", "line", (int)kernel->loc_line, "hash",
+                    kernel->hash ? kernel->hash : ""));
+    } else {
+      fprintf(out, "%6" PRId64 " %10s %10s %10s  %s (%s", counts[k],
+              ptc_unit_count(kernel->flops, flops), ptc_unit_bytes(kernel->min_bytes, bytes),
+              ptc_unit_bytes(kernel->workspace_bytes, space), kernel->name, kernel->about);
+      if (kernel->loc_file) fprintf(out, ", %s:%d", kernel->loc_file, (int)kernel->loc_line);
+      fputs(")\n", out);
+    }
+  }
+  if (format == PTC_SHOW_JSON) {
+    json_dumpf(list, out, JSON_INDENT(1));
+    fputc('\n', out);
+  }
+  json_decref(list);
+  free(counts);
+}
+
+void ptc_show_config(const ptc_plan_t *plan, ptc_show_format_t format, FILE *out) {
+  json_t *list = json_array();
+  if (format == PTC_SHOW_CSV) fputs("name,value,origin,open\n", out);
+  for (int32_t i = 0; i < plan->num_settings; i++) {
+    const ptc_plan_setting_t *setting = &plan->settings[i];
+    if (format == PTC_SHOW_CSV)
+      fprintf(out, "%s,\"%s\",\"%s\",%d\n", setting->name, setting->value, setting->origin,
+              setting->open);
+    else if (format == PTC_SHOW_JSON)
+      json_array_append_new(
+          list, json_pack("{s:s, s:s, s:s, s:b}", "name", setting->name, "value", setting->value,
+                          "origin", setting->origin, "open", (int)setting->open));
+    else
+      fprintf(out, "%-24s %-16s %s%s\n", setting->name, setting->value, setting->origin,
+              setting->open ? "  (ptc run --set)" : "");
+  }
+  if (format == PTC_SHOW_JSON) {
+    json_dumpf(list, out, JSON_INDENT(1));
+    fputc('\n', out);
+  }
+  json_decref(list);
+}
