@@ -1,5 +1,7 @@
 // lower_plan: every function becomes a task. Arguments lie where their globals do; results are copied to
 // buffers of their own, new states to their globals, at the task's end (memory_plan undoes what it can).
+#include "passes/lower_plan.h"
+
 #include <inttypes.h>
 #include <string.h>
 

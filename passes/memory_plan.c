@@ -6,6 +6,9 @@
 #include "passes/lower_plan.h"
 #include "passes/memory_plan_impl.h"
 
+// An arena that exceeds the bound by this part is not improved further.
+enum { ENOUGH_PART = 400 };
+
 // --- lives as spans of time
 
 static int64_t life_length(const ptc_segment_t *segments, int32_t count) {
@@ -91,7 +94,8 @@ static void place(ptc_timeline_t *t, ptc_plan_t *plan) {
   const int64_t pinned = place_pinned(t);
   const int32_t count = collect_items(t, items);
   const int64_t bound = find_bound(items, count, t->time);
-  const int64_t height = ptc_place(items, count, t->time, bound);
+  const int64_t height =
+      ptc_place(items, count, t->time, bound, bound + (pinned + bound) / ENOUGH_PART);
   for (int32_t i = 0; i < count; ++i) t->nodes[items[i].node].offset = pinned + items[i].offset;
   write_addresses(t, plan);
   plan->bound_bytes = pinned + bound;

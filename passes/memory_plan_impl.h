@@ -67,7 +67,9 @@ typedef struct ptc_placed_s {
   int64_t duration;
 } ptc_placed_t;
 
-// Gives every item an offset; returns the least height found. |bound|: no height is less.
-int64_t ptc_place(ptc_placed_t *items, int32_t count, int32_t num_steps, int64_t bound);
+// Gives every item an offset; returns the least height found. |bound|: no height is less; |enough|: a height
+// that needs no further attempt.
+int64_t ptc_place(ptc_placed_t *items, int32_t count, int32_t num_steps, int64_t bound,
+                  int64_t enough);
 
 #endif  // PTC_PASSES_MEMORY_PLAN_IMPL_H_
