@@ -63,12 +63,13 @@ typedef ptc_kx_t (*ptc_kbuild_fn_t)(ptc_kbuild_t *b, const ptc_op_t *op, int32_t
 ptc_kbuild_fn_t ptc_kbuild_fn(ptc_opcode_t opcode);
 // Elementwise ops (build_elementwise.c), structure (build_structure.c), reductions and composites
 // (build_rows.c), optimizers (build_optimizer.c).
-#define PTC_KBUILD_FNS(X)                                                                     \
-  X(elementwise)                                                                              \
-  X(constant) X(iota) X(random) X(dropout) X(where) X(broadcast) X(rename) X(split) X(concat) \
-      X(window) X(gather) X(shard) X(reduce_sum) X(reduce_max) X(argmax) X(einsum) X(softmax) \
-          X(softmax_grad) X(layernorm) X(layernorm_grad) X(rmsnorm) X(rmsnorm_grad)           \
-              X(cross_entropy) X(cross_entropy_grad) X(rope) X(adamw) X(sgd) X(square_sum)    \
+#define PTC_KBUILD_FNS(X)                                                                   \
+  X(elementwise)                                                                            \
+  X(constant)                                                                               \
+  X(iota) X(random) X(dropout) X(where) X(broadcast) X(rename) X(split) X(concat) X(window) \
+      X(gather) X(shard) X(reduce_sum) X(reduce_max) X(argmax) X(einsum) X(softmax)         \
+          X(softmax_grad) X(layernorm) X(layernorm_grad) X(rmsnorm) X(rmsnorm_grad)         \
+              X(cross_entropy) X(cross_entropy_grad) X(rope) X(adamw) X(sgd) X(square_sum)  \
                   X(all_finite)
 #define PTC_KBUILD_FN(name)                                                       \
   ptc_kx_t ptc_kbuild_##name(ptc_kbuild_t *b, const ptc_op_t *op, int32_t result, \
@@ -101,6 +102,38 @@ ptc_kx_t ptc_kbuild_scale(ptc_kbuild_t *b, ptc_kx_t x, int64_t factor);
 ptc_kx_t ptc_kbuild_reduce(ptc_kbuild_t *b, const ptc_op_t *op, ptc_kx_reduce_t reduce,
                            ptc_dtype_t dtype, ptc_kx_t x, uint32_t over, bool fma);
 
+// --- uses of values, for all blocks of a function (build_uses.c)
+typedef struct ptc_use_s {
+  ptc_op_t *op;
+  const struct ptc_use_s *next;
+} ptc_use_t;
+typedef struct ptc_use_map_s {
+  ptc_map_t first;  // value -> ptc_use_t
+} ptc_use_map_t;
+void ptc_uses_init(ptc_use_map_t *uses, ptc_arena_t *arena, const ptc_block_t *block);
+void ptc_uses_deinit(ptc_use_map_t *uses);
+const ptc_use_t *ptc_uses_of(const ptc_use_map_t *uses, const ptc_value_t *value);
+
+// --- nests (build_nest.c)
+// The loops of a group: dims by name, in order; bits of |row| and |col| say which are rows and columns.
+typedef struct ptc_nest_plan_s {
+  int32_t num_dims;
+  const char *name[PTC_KERNEL_MAX_DIMS];
+  int64_t extent[PTC_KERNEL_MAX_DIMS];
+  uint32_t row, col;
+  int32_t num_repeated;  // ops that are computed at more points than they have
+  const char *why;       // why there is none
+} ptc_nest_plan_t;
+// False if |ops| (in order of the block) cannot be one nest. Without |uses| (may be NULL) it is not checked
+// that the nest is a good one: no reduction is repeated, values are stored once, only cheap ones are computed
+// again.
+bool ptc_nest_plan(ptc_op_t *const *ops, int32_t num_ops, const ptc_use_map_t *uses,
+                   ptc_nest_plan_t *out_plan);
+bool ptc_op_reduces(const ptc_op_t *op);
+// Whether computing |op| again costs less than loading its result: no transcendental function, no random
+// numbers.
+bool ptc_op_is_cheap(const ptc_op_t *op);
+
 // --- kinds of kernels
 // Chooses the loop dims of a nest for the group (build_nest.c).
 ptc_status_t ptc_kbuild_nest_dims(ptc_kbuild_t *b);
@@ -110,6 +143,8 @@ ptc_status_t ptc_kbuild_gemm(ptc_kbuild_t *b, const ptc_op_t *einsum);
 ptc_status_t ptc_kbuild_attention(ptc_kbuild_t *b, const ptc_op_t *op);
 // Stores the results that others use (build_kernels.c).
 void ptc_kbuild_stores(ptc_kbuild_t *b);
+// Finds results that may take the bytes of operands (build_in_place.c).
+void ptc_kbuild_in_place(ptc_kbuild_t *b);
 // Whether an op outside of |ops| uses |value|.
 bool ptc_kbuild_is_stored(const ptc_kbuild_t *b, const ptc_value_t *value);
 
@@ -118,6 +153,8 @@ bool ptc_kbuild_is_stored(const ptc_kbuild_t *b, const ptc_value_t *value);
 ptc_kernel_kind_t ptc_op_kernel_kind(const ptc_op_t *op);
 // Whether |op| is an einsum that a GEMM computes well.
 bool ptc_einsum_is_gemm(const ptc_op_t *op);
+// The operand whose bytes result |result| of |op| takes, or NULL.
+ptc_value_t *ptc_op_taken_operand(const ptc_op_t *op, int32_t result);
 bool ptc_rope_turns_all(const ptc_op_t *op);
 
 #endif  // PTC_PASSES_BUILD_IMPL_H_

@@ -107,7 +107,7 @@ static void store_index(ptc_kbuild_t *b, const ptc_op_t *op, const ptc_type_t *t
 }
 
 // The operand whose bytes result |result| of |op| takes, or NULL.
-static ptc_value_t *taken_operand(const ptc_op_t *op, int32_t result) {
+ptc_value_t *ptc_op_taken_operand(const ptc_op_t *op, int32_t result) {
   static const int32_t adamw[] = {0, 2, 3}, sgd[] = {0, 2};
   switch (op->opcode) {
     case PTC_OP_ADAMW: return op->operands[adamw[result]];
@@ -130,8 +130,8 @@ static void store(ptc_kbuild_t *b, ptc_op_t *op, int32_t result) {
 void ptc_kbuild_stores(ptc_kbuild_t *b) {
   for (int32_t i = 0; i < b->num_ops; i++)
     for (int32_t r = 0; r < b->ops[i]->num_results; r++)
-      if (taken_operand(b->ops[i], r) && ptc_kbuild_is_stored(b, b->ops[i]->results[r]))
-        ptc_kbuild_inout(b, b->ops[i]->results[r], taken_operand(b->ops[i], r));
+      if (ptc_op_taken_operand(b->ops[i], r) && ptc_kbuild_is_stored(b, b->ops[i]->results[r]))
+        ptc_kbuild_inout(b, b->ops[i]->results[r], ptc_op_taken_operand(b->ops[i], r));
   for (int32_t i = 0; i < b->num_ops && b->status == PTC_OK; i++)
     for (int32_t r = 0; r < b->ops[i]->num_results; r++)
       if (ptc_kbuild_is_stored(b, b->ops[i]->results[r])) store(b, b->ops[i], r);
@@ -241,6 +241,7 @@ ptc_status_t ptc_build_kernel(ptc_diag_t *diag, ptc_arena_t *arena, const char *
   build(&b, kind, gemm);
   if (b.status == PTC_OK) {
     count_work(&b);
+    ptc_kbuild_in_place(&b);
     const int32_t count = b.kb.kernel->num_params;
     out_built->kernel = b.kb.kernel;
     out_built->values = PTC_ARENA_ARRAY(arena, ptc_value_t *, count + 1);

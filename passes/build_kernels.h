@@ -7,6 +7,14 @@
 //   attr inline:b     never stored: every kernel that uses the value computes it again (constants, iota,
 //                     masks made of them, broadcasts, casts of tiny values)
 //   neither           repeat, yield, return, and views that move no data (ptc_view_is_alias)
+//
+// What the nests of these groups look like, beside what ir/kernel.h says:
+//   - a stored value varies over all grid dims, and over all row dims or none; over all column dims, unless it
+//     comes after a reduction over columns
+//   - after a reduction over columns come elementwise values only (they may vary over grid and rows)
+//   - reductions over rows may follow one another (mean, then variance)
+// An op on a bundle is the kernel of one instance, to be run for each. unshard, too: its turn is the shard's
+// number, one level inside the repeats around it.
 #ifndef PTC_PASSES_BUILD_KERNELS_H_
 #define PTC_PASSES_BUILD_KERNELS_H_
 

@@ -66,13 +66,22 @@ ptc_kx_t ptc_kbuild_einsum(ptc_kbuild_t *b, const ptc_op_t *op, int32_t result,
   return ptc_kbuild_reduce(b, op, PTC_KX_SUM, dtype, product, over, true);
 }
 
+static uint32_t loops_of_type(const ptc_kbuild_t *b, const ptc_type_t *type) {
+  uint32_t mask = 0;
+  for (int32_t i = 0; i < type->num_dims; i++) {
+    const int32_t loop = ptc_kbuild_loop(b, type->dims[i].name);
+    if (loop >= 0) mask |= UINT32_C(1) << loop;
+  }
+  return mask;
+}
+
 ptc_kx_t ptc_kbuild_square_sum(ptc_kbuild_t *b, const ptc_op_t *op, int32_t result,
                                const ptc_kx_t *index) {
   (void)result;
   (void)index;
   const ptc_kx_t x = ptc_kbuild_cast(b, PTC_F64, ptc_kbuild_here(b, op->operands[0]));
   const ptc_kx_t square = ptc_kbuild_2(b, PTC_OP_MUL, PTC_F64, x, x);
-  const uint32_t over = b->row | b->col;
+  const uint32_t over = loops_of_type(b, op->operands[0]->type);
   return over ? ptc_kbuild_reduce(b, op, PTC_KX_SUM, PTC_F64, square, over, true) : square;
 }
 
@@ -82,7 +91,7 @@ ptc_kx_t ptc_kbuild_all_finite(ptc_kbuild_t *b, const ptc_op_t *op, int32_t resu
   (void)index;
   const ptc_kx_t x = ptc_kbuild_here(b, op->operands[0]);
   const ptc_kx_t finite = ptc_kbuild_1(b, PTC_OP_IS_FINITE, PTC_BOOL, x);
-  const uint32_t over = b->row | b->col;
+  const uint32_t over = loops_of_type(b, op->operands[0]->type);
   return over ? ptc_kbuild_reduce(b, op, PTC_KX_ALL, PTC_BOOL, finite, over, false) : finite;
 }
 

@@ -2,13 +2,15 @@
 #include <string.h>
 
 #include "ir/op.h"
-#include "passes/build_impl.h"
+#include "passes/fuse_impl.h"
 #include "passes/pass.h"
 
 typedef struct fuse_s {
   ptc_module_t *module;
   ptc_map_t in_memory;  // values whose bytes something reads: they cannot be inline
-  int64_t next_kernel;
+  ptc_arena_t *scratch;
+  int64_t num_kernels;
+  bool alone;  // every op is a kernel of its own
 } fuse_t;
 
 // --- which values are never stored
@@ -61,29 +63,49 @@ static bool can_be_inline(const fuse_t *fuse, const ptc_op_t *op) {
   return true;
 }
 
-static void mark(fuse_t *fuse, ptc_block_t *block) {
+static void mark_inline(fuse_t *fuse, ptc_block_t *block) {
   for (ptc_op_t *op = block->first; op; op = op->next) {
     ptc_attrs_remove(&op->attrs, "kernel");
     ptc_attrs_remove(&op->attrs, "inline");
-    if (op->body) {
-      mark(fuse, op->body);
-      continue;
-    }
-    if (op->opcode == PTC_OP_YIELD || op->opcode == PTC_OP_RETURN || ptc_view_is_alias(op))
-      continue;
-    if (can_be_inline(fuse, op))
+    if (op->body) mark_inline(fuse, op->body);
+    const bool control = op->body || ptc_op_has_trait(op, PTC_TRAIT_TERMINATOR);
+    if (!control && !ptc_view_is_alias(op) && can_be_inline(fuse, op))
       ptc_attrs_set_bool(fuse->module, &op->attrs, "inline", true);
-    else
-      ptc_attrs_set_int(fuse->module, &op->attrs, "kernel", fuse->next_kernel++);
   }
 }
 
+// --- which ops form one kernel
+
+static void group_block(fuse_t *fuse, ptc_block_t *block, const ptc_use_map_t *uses) {
+  for (ptc_op_t *op = block->first; op; op = op->next)
+    if (op->body) group_block(fuse, op->body, uses);
+  ptc_fuse_block_t f = {.arena = fuse->scratch, .block = block, .uses = uses};
+  ptc_fuse_graph(&f);
+  if (!fuse->alone) ptc_fuse_merge_groups(&f);
+  ptc_fuse_reorder(&f);
+  int64_t *number = PTC_ARENA_ARRAY(fuse->scratch, int64_t, f.num_nodes + 1);
+  for (ptc_op_t *op = block->first; op; op = op->next) {
+    const int32_t node = (int32_t)(intptr_t)ptc_map_get(&f.node_of, op) - 1;
+    if (f.nodes[node].kind == PTC_FUSE_OTHER) continue;
+    int64_t *kernel = &number[f.nodes[node].group];
+    if (!*kernel) *kernel = ++fuse->num_kernels;
+    ptc_attrs_set_int(fuse->module, &op->attrs, "kernel", *kernel - 1);
+  }
+  ptc_map_deinit(&f.node_of);
+}
+
 ptc_status_t ptc_pass_fuse(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
-  (void)ctx;
-  fuse_t fuse = {.module = module};
+  fuse_t fuse = {.module = module, .scratch = &ctx->scratch};
+  fuse.alone = ctx->options.no_fusion;
   for (ptc_func_t *func = module->funcs; func; func = func->next)
     ptc_block_walk(func->body, see_reads, &fuse);
-  for (ptc_func_t *func = module->funcs; func; func = func->next) mark(&fuse, func->body);
+  for (ptc_func_t *func = module->funcs; func; func = func->next) {
+    mark_inline(&fuse, func->body);
+    ptc_use_map_t uses;
+    ptc_uses_init(&uses, &ctx->scratch, func->body);
+    group_block(&fuse, func->body, &uses);
+    ptc_uses_deinit(&uses);
+  }
   ptc_map_deinit(&fuse.in_memory);
   return PTC_OK;
 }

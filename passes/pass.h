@@ -42,6 +42,7 @@ typedef struct ptc_pass_options_s {
   const char *stop_after;  // a pass's name: later passes of the pipeline do nothing
   bool print_pipeline;     // one line per pass that runs, to print_to
   bool no_verify;          // skip the verifier after each pass
+  bool no_fusion;          // fuse: every op is a kernel of its own
   bool keep_grads;         // optimizer: gradients stay results of the function
   bool check_semantics;    // interpret before and after each pass and compare (check_semantics.h)
   uint64_t check_seed;     // of the random inputs of that comparison
