@@ -52,7 +52,9 @@ static ptc_status_t build_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, const 
   emitted->sources = ptc_xmalloc(bytes);
   memset(emitted->sources, 0, bytes);
   PTC_TRY(print_kernels(module, target, kernels, emitted));
-  return ptc_plan_memory(module->diag, plan);
+  PTC_TRY(ptc_plan_memory(module->diag, plan));
+  ptc_plan_simplify(plan);
+  return PTC_OK;
 }
 
 ptc_status_t ptc_emit(ptc_pass_ctx_t *ctx, ptc_module_t *module, const char *target,
