@@ -7,6 +7,7 @@
   compare.py CASE --self DUMP.safetensors     writes such a dump from the reference itself
   compare.py CASE --record FILE.json          writes the golden values of the case (README.md)
   compare.py --record-all                     all of cases.json into golden/
+  compare.py --record-small [CASE...]         golden/small alone
 """
 import json
 import os
@@ -118,10 +119,34 @@ def record(case, path):
 
 
 def record_training(case, path):
-    trace, final = training.train(case)
+    trace, _, final = training.train(case)
     rows = {"final." + name: summary("final." + name, value) for name, value in final.items()}
     write_golden(case, path, {"steps": trace}, rows)
     print(f"{case['name']}: loss {trace['loss'][0]:.6f} -> {trace['loss'][-1]:.6f} -> {path}")
+
+
+def record_small(case, path):
+    """Losses, the first gradients, the last parameters; and how far PyTorch's own f32 is from them."""
+    trace, grads, final = training.train(case)
+    tensors = {"grad." + name: value for name, value in grads.items()}
+    tensors.update({"final." + name: value for name, value in final.items()})
+    rows = {name: shorter(summary(name, value)) for name, value in tensors.items()}
+    write_golden(case, path, {"steps": trace}, rows)
+    trace32, grads32, final32 = training.train(case, torch.float32)
+    loss = max(abs(b / a - 1) for a, b in zip(trace["loss"], trace32["loss"]))
+    largest = max(value.norm().item() for value in grads.values())
+    grad = max((grads32[name] - value).norm().item() / max(value.norm().item(), 1e-3 * largest)
+               for name, value in grads.items())
+    off = max((final32[name] - value).norm().item() / value.norm().item()
+              for name, value in final.items())
+    print(f"{case['name']}: loss {trace['loss'][0]:.6f} -> {trace['loss'][-1]:.6f}; PyTorch's f32: "
+          f"losses {loss:.1e}, gradients {grad:.1e}, parameters {off:.1e} -> {path}")
+
+
+def shorter(row):
+    """Ten digits are enough for f32."""
+    return {key: [float(f"{v:.10g}") if key != "shape" else v for v in value]
+            if isinstance(value, list) else float(f"{value:.10g}") for key, value in row.items()}
 
 
 def write_self(case, path):
@@ -140,6 +165,15 @@ def main(args):
         for case in reference.load_cases("training"):
             record_training(case, os.path.join(reference.HERE, "golden", "training",
                                                case["name"] + ".json"))
+        for case in reference.load_cases("small"):
+            record_small(case, os.path.join(reference.HERE, "golden", "small",
+                                            case["name"] + ".json"))
+        return 0
+    if args[:1] == ["--record-small"]:
+        for case in reference.load_cases("small"):
+            if case["name"] in args[1:] or not args[1:]:
+                record_small(case, os.path.join(reference.HERE, "golden", "small",
+                                                case["name"] + ".json"))
         return 0
     tolerance = 1e-9
     if "--tolerance" in args:

@@ -178,6 +178,7 @@ def train(case, directory, double):
         losses, _ = model.forward(c, leaves, batch(model, c, rows, order, step),
                                   reference.Random(c.seed, step))
         sum(losses.values()).backward()
+        training.unused_get_zeros(leaves)
         trace.append({name: float(value) for name, value in losses.items()})
         if step == 0:
             safetensors.save(os.path.join(directory, "grads.safetensors"),

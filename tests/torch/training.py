@@ -33,15 +33,27 @@ def optimizer(model, s, leaves):
                            nesterov=s["train.nesterov"] == "on")
 
 
-def train(case):
-    """Returns the loss, the gradient's norm and lr of each step, and the final parameters.
+def unused_get_zeros(leaves):
+    """A parameter that no loss depends on has the gradient zero, and decays; without a gradient
+    PyTorch's optimizers would leave it alone."""
+    for leaf in leaves.values():
+        if leaf.grad is None:
+            leaf.grad = torch.zeros_like(leaf)
+
+
+def train(case, dtype=torch.float64):
+    """Returns the loss, the gradient's norm and lr of each step, the first gradients, and the final
+    parameters.
 
     Every step has the same data; dropout is drawn anew.
     """
+    torch.set_default_dtype(dtype)
     model, c = reference.config(case)
     params = reference.perturb(reference.init(model, c), case["perturb"])
-    leaves = {path: value.clone().requires_grad_(True) for path, value in params.items()}
+    leaves = {path: value.to(dtype).requires_grad_(True) for path, value in params.items()}
     data, s = reference.inputs(model, c), case["set"]
+    data = {name: value.to(dtype) if value.is_floating_point() else value
+            for name, value in data.items()}
     optim = optimizer(model, s, leaves)
     rates = torch.optim.lr_scheduler.LambdaLR(optim, schedule(s))
     trace = {"loss": [], "grad_norm": [], "lr": []}
@@ -50,6 +62,9 @@ def train(case):
         losses, _ = model.forward(c, leaves, data, reference.Random(c.seed, step))
         total = sum(losses.values())
         total.backward()
+        unused_get_zeros(leaves)
+        if step == 0:
+            grads = {path: leaf.grad.clone() for path, leaf in leaves.items()}
         norm = torch.nn.utils.clip_grad_norm_(list(leaves.values()),
                                               s.get("train.clip", math.inf))
         trace["loss"].append(float(total))
@@ -57,4 +72,5 @@ def train(case):
         trace["lr"].append(optim.param_groups[0]["lr"])
         optim.step()
         rates.step()
-    return trace, {path: leaf.detach() for path, leaf in leaves.items()}
+    torch.set_default_dtype(torch.float64)
+    return trace, grads, {path: leaf.detach() for path, leaf in leaves.items()}
