@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "ir/base/str.h"
-#include "passes/pass.h"
 
 enum { DATA_SEED = 7, CHECK_SEED = 1, NUM_DOTS = 2, MAX_OVERRIDES = 32 };
 
@@ -76,8 +75,7 @@ void golden_check_number(golden_t *golden, const char *name, double got, double 
   golden_fail(golden, name, why);
 }
 
-// One instance, row-major, against its recorded norm, sum and products.
-static void check_instance(golden_t *golden, const char *name, const double *data, int64_t count) {
+void golden_check_instance(golden_t *golden, const char *name, const double *data, int64_t count) {
   const golden_tolerance_t *tolerance = &golden->tolerance;
   json_t *row = json_object_get(tensors(golden), name), *extent;
   if (!row) {
@@ -130,8 +128,8 @@ size_t golden_check_tensor(golden_t *golden, const char *prefix, const ptc_globa
     ptc_str_t name = {0};
     ptc_str_printf(&name, "%s%s", prefix, *prefix ? "." : "");
     instance_path(global, r, &name);
-    check_instance(golden, name.data, tensor->data + r * tensor->num_elements,
-                   tensor->num_elements);
+    golden_check_instance(golden, name.data, tensor->data + r * tensor->num_elements,
+                          tensor->num_elements);
     ptc_str_deinit(&name);
   }
   return (size_t)tensor->num_instances;
@@ -149,29 +147,39 @@ size_t golden_count(const golden_t *golden, const char *prefix) {
 
 // --- filling
 
-static void perturb(const golden_t *golden, const ptc_global_t *param, ptc_tensor_t *tensor) {
+void golden_perturb_instance(const golden_t *golden, const char *path, ptc_dtype_t dtype,
+                             double *data, int64_t count) {
   double amplitude = number(golden->json, "perturb");
+  uint32_t stream = stream_hash("perturb", path);
+  for (int64_t e = 0; e < count; e++)
+    data[e] = ptc_dtype_round(dtype, data[e] + amplitude * (2 * unit(stream, DATA_SEED, e) - 1));
+}
+
+static void perturb(const golden_t *golden, const ptc_global_t *param, ptc_tensor_t *tensor) {
   ptc_dtype_t dtype = golden->way->mode == PTC_INTERP_TYPED ? param->type->dtype : PTC_F64;
   for (int64_t r = 0; r < tensor->num_instances; r++) {
     ptc_str_t path = {0};
     instance_path(param, r, &path);
-    uint32_t stream = stream_hash("perturb", path.data);
-    double *data = tensor->data + r * tensor->num_elements;
-    for (int64_t e = 0; e < tensor->num_elements; e++)
-      data[e] = ptc_dtype_round(dtype, data[e] + amplitude * (2 * unit(stream, DATA_SEED, e) - 1));
+    golden_perturb_instance(golden, path.data, dtype, tensor->data + r * tensor->num_elements,
+                            tensor->num_elements);
     ptc_str_deinit(&path);
   }
 }
 
-static void draw(golden_t *golden, const ptc_global_t *input, ptc_tensor_t *tensor) {
-  int64_t range = ptc_attrs_int(&input->attrs, "range", 0);
-  bool is_float = ptc_dtype_is_float(input->type->dtype);
-  if (!is_float && range <= 0) golden_fail(golden, input->path, "the input has no range");
-  uint32_t stream = stream_hash("data", input->path);
-  for (int64_t e = 0; e < tensor->num_elements; e++) {
+void golden_draw(golden_t *golden, const char *path, ptc_dtype_t dtype, int64_t range, double *data,
+                 int64_t count) {
+  bool is_float = ptc_dtype_is_float(dtype);
+  if (!is_float && range <= 0) golden_fail(golden, path, "the input has no range");
+  uint32_t stream = stream_hash("data", path);
+  for (int64_t e = 0; e < count; e++) {
     double u = unit(stream, DATA_SEED, e);
-    tensor->data[e] = is_float ? 2 * u - 1 : floor(u * (double)range);
+    data[e] = is_float ? 2 * u - 1 : floor(u * (double)range);
   }
+}
+
+static void draw(golden_t *golden, const ptc_global_t *input, ptc_tensor_t *tensor) {
+  golden_draw(golden, input->path, input->type->dtype, ptc_attrs_int(&input->attrs, "range", 0),
+              tensor->data, tensor->num_elements);
 }
 
 void golden_fill(golden_t *golden, const ptc_module_t *module, ptc_interp_t *interp) {
@@ -220,23 +228,41 @@ static ptc_status_t parse_and_lower(const golden_t *golden, ptc_diag_t *diag,
   return status;
 }
 
-static ptc_status_t compile(const golden_t *golden, ptc_diag_t *diag, ptc_module_t **out_module) {
+static ptc_status_t compile(const golden_t *golden, ptc_diag_t *diag, ptc_pass_ctx_t *ctx,
+                            ptc_module_t **out_module) {
   const golden_way_t *way = golden->way;
+  ptc_pass_options_t pass_options = {.stop_after = way->stop_after, .keep_grads = true};
+  ptc_pass_ctx_init(ctx, &pass_options);
   PTC_TRY(parse_and_lower(golden, diag, out_module));
   ptc_module_t *module = *out_module;
   if (!module) return PTC_INVALID_INPUT;
   if (way->precision) ptc_attrs_set_string(module, &module->config, "precision", way->precision);
   if (way->micro_batch) ptc_attrs_set_int(module, &module->config, "micro_batch", way->micro_batch);
   if (way->recompute) ptc_attrs_set_string(module, &module->config, "recompute", way->recompute);
-  ptc_pass_options_t pass_options = {.stop_after = way->stop_after, .keep_grads = true};
-  ptc_pass_ctx_t ctx;
-  ptc_pass_ctx_init(&ctx, &pass_options);
-  ptc_status_t status = ptc_pipeline_train(&ctx, module);
-  ptc_pass_ctx_deinit(&ctx);
-  return status;
+  return ptc_pipeline_train(ctx, module);
 }
 
-static void run_case(const char *path, const golden_way_t *way, golden_test_fn_t test) {
+// One of the two tests is NULL.
+typedef struct runner_s {
+  golden_test_fn_t test;
+  golden_module_fn_t module_test;
+} runner_t;
+
+static void run_module(golden_t *golden, ptc_pass_ctx_t *ctx, ptc_module_t *module,
+                       const runner_t *runner) {
+  if (runner->module_test) {
+    runner->module_test(golden, ctx, module);
+    return;
+  }
+  ptc_interp_t *interp = ptc_interp_create(module, golden->way->mode);
+  if (ptc_interp_run(interp, "init") == PTC_OK)
+    runner->test(golden, module, interp);
+  else
+    golden_fail(golden, "init", "does not run");
+  ptc_interp_destroy(interp);
+}
+
+static void run_case(const char *path, const golden_way_t *way, const runner_t *runner) {
   golden_t golden;
   if (!read_golden(path, way, &golden)) {
     CU_FAIL("a golden file cannot be read");
@@ -245,17 +271,13 @@ static void run_case(const char *path, const golden_way_t *way, golden_test_fn_t
   }
   ptc_diag_t diag;
   ptc_diag_init(&diag);
+  ptc_pass_ctx_t ctx;
   ptc_module_t *module = NULL;
-  if (compile(&golden, &diag, &module) == PTC_OK) {
-    ptc_interp_t *interp = ptc_interp_create(module, way->mode);
-    if (ptc_interp_run(interp, "init") == PTC_OK)
-      test(&golden, module, interp);
-    else
-      golden_fail(&golden, "init", "does not run");
-    ptc_interp_destroy(interp);
-  } else {
+  if (compile(&golden, &diag, &ctx, &module) == PTC_OK)
+    run_module(&golden, &ctx, module, runner);
+  else
     golden_fail(&golden, "compile", "failed");
-  }
+  ptc_pass_ctx_deinit(&ctx);
   ptc_diag_print(&diag, stderr, PTC_DIAG_TEXT, false);
   printf("    %-14s %4" PRId64 " numbers, worst %.1e of what is allowed (%s)\n", golden.name,
          golden.num_checked, golden.worst, golden.worst_name);
@@ -266,15 +288,25 @@ static void run_case(const char *path, const golden_way_t *way, golden_test_fn_t
   json_decref(golden.json);
 }
 
-void golden_each(const char *pattern, size_t min_files, const golden_way_t *way,
-                 golden_test_fn_t test) {
+static void each(const char *pattern, size_t min_files, const golden_way_t *way,
+                 const runner_t *runner) {
   ptc_str_t full = {0};
   ptc_str_printf(&full, "%s/tests/torch/%s", PTC_SOURCE_DIR, pattern);
   glob_t files = {0};
   glob(full.data, 0, NULL, &files);
   printf("\n");
   CU_ASSERT(files.gl_pathc >= min_files);
-  for (size_t i = 0; i < files.gl_pathc; i++) run_case(files.gl_pathv[i], way, test);
+  for (size_t i = 0; i < files.gl_pathc; i++) run_case(files.gl_pathv[i], way, runner);
   globfree(&files);
   ptc_str_deinit(&full);
+}
+
+void golden_each(const char *pattern, size_t min_files, const golden_way_t *way,
+                 golden_test_fn_t test) {
+  each(pattern, min_files, way, &(runner_t){.test = test});
+}
+
+void golden_each_module(const char *pattern, size_t min_files, const golden_way_t *way,
+                        golden_module_fn_t test) {
+  each(pattern, min_files, way, &(runner_t){.module_test = test});
 }

@@ -6,6 +6,7 @@
 
 #include "frontend/driver/compile.h"
 #include "ir/interp.h"
+#include "passes/pass.h"
 
 // Errors that are allowed: of a loss or metric; of a tensor, relative to its norm; tensors smaller
 // than |floor| times the largest gradient are measured against that, since mathematically they may
@@ -42,6 +43,10 @@ typedef void (*golden_test_fn_t)(golden_t *golden, ptc_module_t *module, ptc_int
 // prints a line per case. Failures are CUnit's, named after the case.
 void golden_each(const char *pattern, size_t min_files, const golden_way_t *way,
                  golden_test_fn_t test);
+// The same without an interpreter: |test| gets the module, and the context that it was compiled in.
+typedef void (*golden_module_fn_t)(golden_t *golden, ptc_pass_ctx_t *ctx, ptc_module_t *module);
+void golden_each_module(const char *pattern, size_t min_files, const golden_way_t *way,
+                        golden_module_fn_t test);
 
 // Prints the reason, and lets the case fail.
 void golden_fail(golden_t *golden, const char *what, const char *why);
@@ -51,9 +56,16 @@ void golden_check_number(golden_t *golden, const char *name, double got, double 
 // Returns the number of instances.
 size_t golden_check_tensor(golden_t *golden, const char *prefix, const ptc_global_t *global,
                            const ptc_tensor_t *tensor);
+// The same of one instance, |name| with its prefix; row-major.
+void golden_check_instance(golden_t *golden, const char *name, const double *data, int64_t count);
 // How many recorded tensors start with |prefix| and are not all zero.
 size_t golden_count(const golden_t *golden, const char *prefix);
 // Moves the parameters away from their initial values, and draws the inputs.
 void golden_fill(golden_t *golden, const ptc_module_t *module, ptc_interp_t *interp);
+// The pieces, for a parameter's instance and for an input; values are rounded to |dtype|.
+void golden_perturb_instance(const golden_t *golden, const char *path, ptc_dtype_t dtype,
+                             double *data, int64_t count);
+void golden_draw(golden_t *golden, const char *path, ptc_dtype_t dtype, int64_t range, double *data,
+                 int64_t count);
 
 #endif  // PTC_TESTS_SUPPORT_GOLDEN_H_
