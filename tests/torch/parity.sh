@@ -36,7 +36,8 @@ while [ $# -gt 0 ]; do
 done
 
 # Debian's PyTorch multiplies with whatever libblas.so.3 is; without OpenBLAS it is ten times slower.
-if ! $python -c 'import numpy, torch' 2>/dev/null || ! ldconfig -p | grep -q libopenblas; then
+libraries=$(ldconfig -p)
+if ! $python -c 'import numpy, torch' 2>/dev/null || [[ $libraries != *libopenblas* ]]; then
   sudo=""
   [ "$(id -u)" -eq 0 ] || sudo=sudo
   echo "installing python3-torch, python3-numpy and libopenblas0-openmp" >&2
