@@ -4,13 +4,13 @@
 # trains it on the license texts of this system for about a minute, and lets it write a paragraph.
 #
 # Usage: bash samples/quickstart.sh [OPTION...]
-#   --steps N      steps to train (default 400)
+#   --steps N      steps to train (default 800)
 #   --threads N    default: all cores
 #   --work DIR     where text, plan and run lie (default build/quickstart)
 #   --build DIR    where ptc is built (default build/release)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-steps=400 threads=$(nproc) work=build/quickstart build=build/release
+steps=800 threads=$(nproc) work=build/quickstart build=build/release
 while [ $# -gt 0 ]; do
   case $1 in
     --steps | --threads | --work | --build)

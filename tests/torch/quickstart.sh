@@ -2,11 +2,11 @@
 # Trains the quickstart's model with ptc and with PyTorch, for the same number of steps from the same
 # initial weights on the same samples, and compares the loss on the held-out text: 2 % at most.
 #
-# Usage: bash tests/torch/quickstart.sh [--steps N] [--threads N] [--build DIR]    (default 400 steps)
+# Usage: bash tests/torch/quickstart.sh [--steps N] [--threads N] [--build DIR]    (default 800 steps)
 # Exit status: 0 if they agree, 1 if not, 2 for wrong usage, 3 if something cannot run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-steps=400 threads=$(nproc) build=build/release
+steps=800 threads=$(nproc) build=build/release
 while [ $# -gt 0 ]; do
   case $1 in
     --steps | --threads | --build)
@@ -34,7 +34,7 @@ took=$SECONDS
 ptc=$(sed -n 's/.*"val_loss": \([0-9.e+-]*\).*/\1/p' $work/run/metrics.jsonl | tail -n 1)
 echo
 echo "== PyTorch, $steps steps"
-torch=$(THREADS=$threads /usr/bin/python3 tests/torch/quickstart.py $work "$steps" | head -n 1)
+torch=$(THREADS=$threads /usr/bin/python3 tests/torch/quickstart.py "$build/ptc" $work "$steps" | head -n 1)
 awk -v ptc="${ptc:-nan}" -v torch="$torch" -v took="$took" 'BEGIN {
   off = (ptc - torch) / torch
   ok = off <= 0.02 && off >= -0.02
