@@ -171,6 +171,10 @@ ptc_status_t ptc_lower_kernel(ptc_lower_t *lower, ptc_op_t *const *ops, int32_t 
                               ptc_step_list_t *out) {
   ptc_built_kernel_t built;
   PTC_TRY(ptc_build_kernel(lower->diag, lower->arena, "kernel", ops, count, &built));
+  bool writes = false;
+  for (int32_t p = 0; p < built.kernel->num_params; ++p)
+    writes = writes || built.kernel->params[p].mode != PTC_KPARAM_IN;
+  if (!writes) return PTC_OK;  // nothing uses its results
   const ptc_type_t *bundle = bundle_of(&built);
   for (int32_t p = 0; bundle && p < built.kernel->num_params; ++p)
     if (built.values[p]->type->num_counts && !same_counts(bundle, built.values[p]->type))
