@@ -294,7 +294,8 @@ static bool check_op(legal_t *l, int32_t at, const ptc_use_map_t *uses) {
   if (after && (reduces || (mask_of_op(plan, op) & plan->col)))
     return refuse(l->plan, "it varies over columns after their sum");
   l->after_col[at] = after || (reduces && (over & plan->col));
-  if (reduces && (l->grid & ~space)) return refuse(l->plan, "a reduction would be repeated");
+  if (reduces && ((l->grid | plan->col) & ~mask_of_op(plan, op)))
+    return refuse(l->plan, "a reduction would be repeated");
   bool stored = false;
   for (int32_t r = 0; r < op->num_results; r++) {
     if (!is_used_outside(l, uses, op->results[r])) continue;
