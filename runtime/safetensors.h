@@ -15,6 +15,7 @@ typedef struct ptc_host_tensor_s {
   int32_t num_dims;
   int64_t shape[PTC_MAX_DIMS];
   void *data;
+  const char *const *dim_names;  // NULL: unknown; only name maps look at them
 } ptc_host_tensor_t;
 
 // Products that would overflow return -1.
