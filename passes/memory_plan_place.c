@@ -11,8 +11,9 @@
 #include "passes/memory_plan_impl.h"
 
 enum {
-  MAX_IMPROVEMENTS = 24,
-  MAX_FAILURES = 4,     // improvements that bring nothing, one after another
+  MAX_IMPROVEMENTS = 200,
+  MAX_FAILURES = 4,     // improvements that bring nothing, one after another,
+  EASY_WORK = 1500000,  // unless all attempts have looked at fewer neighbours than this
   MAX_WORK = 50000000,  // neighbours looked at, over all attempts
 };
 
@@ -239,8 +240,10 @@ static void improve(placer_t *p, int64_t bound, int64_t enough, int32_t *order, 
   int32_t failures = 0;
   memcpy(order, best->order, (size_t)p->count * sizeof *order);
   for (int32_t i = 0; i < p->count; ++i) p->items[i].offset = best->offsets[i];
-  for (int32_t n = 0; n < MAX_IMPROVEMENTS && failures < MAX_FAILURES; ++n) {
-    if (best->height <= enough || p->work > MAX_WORK) return;
+  for (int32_t n = 0; n < MAX_IMPROVEMENTS; ++n) {
+    if (best->height <= enough || p->work > MAX_WORK ||
+        (failures >= MAX_FAILURES && p->work > EASY_WORK))
+      return;
     const int64_t limit = height - (height - bound + 1) / 2;
     if (!lift(p, limit, order)) return;
     height = place_all(p, order);
