@@ -204,7 +204,7 @@ static ptc_status_t add_link(linker_t *l, const int64_t *vars) {
   if (!slice_ours(l, vars, &link.ours_first))
     return bad_dims(l, "it has not the line's part", NULL);
   PTC_TRY(split_dims(l));
-  int32_t ends[PTC_MAX_DIMS], num_groups;
+  int32_t ends[PTC_MAX_DIMS] = {0}, num_groups = 0;
   PTC_TRY(add_axes(l, &link, ends, &num_groups));
   PTC_TRY(slice_theirs(l, &link, vars, ends, num_groups));
   link.theirs = print_name(&l->links->arena, &l->rule->theirs.name, vars);

@@ -39,15 +39,22 @@ typedef struct run_s {
   ptc_host_tensor_t model[NUM_MODEL], optimizer[NUM_OPTIMIZER];
 } run_t;
 
+static ptc_host_tensor_t tensor_of(const char *name, ptc_dtype_t dtype, int32_t num_dims,
+                                   int64_t extent, char *data) {
+  return (ptc_host_tensor_t){
+      .name = name, .dtype = dtype, .num_dims = num_dims, .shape = {extent}, .data = data};
+}
+
 // |scale|: elements of the largest tensor, at most 10000.
 static run_t *run_new(const char *name, int64_t scale) {
   run_t *run = calloc(1, sizeof(*run));
   snprintf(run->folder, sizeof(run->folder), "%s/%s", base, name);
-  run->model[0] = (ptc_host_tensor_t){"block.0.w", PTC_F32, 2, {scale / 4, 4}, run->data[0]};
-  run->model[1] = (ptc_host_tensor_t){"block.1.w", PTC_BF16, 1, {scale}, run->data[1]};
-  run->model[2] = (ptc_host_tensor_t){"none", PTC_F32, 1, {0}, run->data[2]};
-  run->optimizer[0] = (ptc_host_tensor_t){"block.0.w.m", PTC_F32, 1, {scale / 2}, run->data[3]};
-  run->optimizer[1] = (ptc_host_tensor_t){"scale", PTC_F32, 0, {0}, run->data[4]};
+  run->model[0] = tensor_of("block.0.w", PTC_F32, 2, scale / 4, run->data[0]);
+  run->model[0].shape[1] = 4;
+  run->model[1] = tensor_of("block.1.w", PTC_BF16, 1, scale, run->data[1]);
+  run->model[2] = tensor_of("none", PTC_F32, 1, 0, run->data[2]);
+  run->optimizer[0] = tensor_of("block.0.w.m", PTC_F32, 1, scale / 2, run->data[3]);
+  run->optimizer[1] = tensor_of("scale", PTC_F32, 0, 0, run->data[4]);
   return run;
 }
 
