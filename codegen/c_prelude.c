@@ -100,6 +100,7 @@ static void mark_kernel(bool *used, const ptc_kernel_t *kernel) {
       mark(used, "integer");
     if (is_op && ptc_dtype_is_int(kernel->exprs[e->args[0]].dtype)) mark(used, "integer");
   }
+  if (kernel->op) mark(used, "integer");
   if (kernel->kind == PTC_KERNEL_ATTENTION || kernel->kind == PTC_KERNEL_ATTENTION_GRAD)
     mark(used, kernel->attention.seed == PTC_KX_NONE ? "exp log tanh" : "exp log tanh philox");
 }
