@@ -175,21 +175,24 @@ static ptc_status_t run_launch(replay_t *r, const ptc_step_t *step) {
   return PTC_OK;
 }
 
+static ptc_status_t count_step(replay_t *r, const ptc_step_t *step) {
+  if (++r->num_steps <= MAX_REPLAYED) return PTC_OK;
+  return ptc_error(r->diag, (ptc_loc_t){r->plan->steps_file, step->line, 1}, PTC_INVALID_INPUT,
+                   "plan-limit", "the plan has more than %d steps, all turns counted",
+                   MAX_REPLAYED);
+}
+
 static ptc_status_t run_steps(replay_t *r, const ptc_step_t *steps, int32_t count, int32_t depth) {
   for (int32_t i = 0; i < count; ++i) {
     const ptc_step_t *step = &steps[i];
-    if (++r->num_steps > MAX_REPLAYED)
-      return ptc_error(r->diag, (ptc_loc_t){r->plan->steps_file, step->line, 1}, PTC_INVALID_INPUT,
-                       "plan-limit", "the plan has more than %d steps, all turns counted",
-                       MAX_REPLAYED);
+    PTC_TRY(count_step(r, step));
     if (step->kind == PTC_STEP_COPY) PTC_TRY(run_copy(r, step));
     if (step->kind == PTC_STEP_LAUNCH) PTC_TRY(run_launch(r, step));
     if (step->kind != PTC_STEP_REPEAT) continue;
     for (int64_t n = 0; n < step->count; ++n) {
       r->turns[depth] = step->reverse ? step->count - 1 - n : n;
       PTC_TRY(run_steps(r, step->body, step->num_steps, depth + 1));
-      // An empty body still has turns.
-      if (++r->num_steps > MAX_REPLAYED) break;
+      PTC_TRY(count_step(r, step));  // an empty body has turns, too
     }
     r->turns[depth] = 0;
   }

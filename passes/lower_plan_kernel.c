@@ -1,4 +1,5 @@
 // Kernels: built per group of ops, stored once per distinct kernel, launched with the places of their values.
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -158,10 +159,7 @@ static ptc_status_t fill_args(ptc_lower_t *lower, const ptc_built_kernel_t *buil
       PTC_TRY(ptc_lower_copy(lower, old, place, value->type, kernel->loc, before));
     }
     const int64_t bytes = param_bytes(&kernel->params[p]);
-    if (bytes != ptc_lower_bytes(lower, value->type))
-      return ptc_error(lower->diag, kernel->loc, PTC_INTERNAL, "plan-bytes",
-                       "a kernel takes %" PRId64 " bytes of a value of %" PRId64, bytes,
-                       ptc_lower_bytes(lower, value->type));
+    assert(bytes == ptc_lower_bytes(lower, value->type));
     step->args[p] = ptc_lower_ref(place, value->type, first_level, bytes);
   }
   return PTC_OK;
