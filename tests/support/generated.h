@@ -29,9 +29,10 @@ bool generated_run(generated_t *generated, const char *name);
 double *generated_result(const generated_t *generated, const ptc_func_t *func, int32_t index);
 
 // How far results may be from the interpreter's: |absolute| + |relative| * the largest finite element of
-// the result, per element; inf and NaN must be the same.
+// the result, per element; inf and NaN must be the same. New states of parameters: |state| more, since an
+// optimizer turns the last bit of a gradient near zero into a whole step.
 typedef struct generated_bound_s {
-  double relative, absolute;
+  double relative, absolute, state;
 } generated_bound_t;
 
 // Loads the globals of |interp| (typed), runs |name| both ways, and compares all results. False, with what is
