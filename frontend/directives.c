@@ -79,6 +79,7 @@ static void read_parallel_setting(lower_t *L, const ptc_setting_t *setting) {
   int64_t value;
   const ptc_expr_t *expr = setting->value;
   const char *name = setting->name;
+  lower_note_origin(L, name, NULL, setting->loc);
   if (is_axis(name)) {
     if (!is_word(expr, "auto")) (void)read_int(L, expr, name, 1, 1 << 20, &value);
   } else if (strcmp(name, "zero") == 0) {

@@ -507,6 +507,22 @@ static bool define_from_text(lower_t *L, symbol_t *symbol, const char *text) {
   return true;
 }
 
+// The value of a parameter of the model as text, "12" or "8,16,24".
+static void note_formal(lower_t *L, const symbol_t *symbol, const ptc_formal_t *formal,
+                        bool overridden) {
+  if (symbol->kinds & SYM_ERROR) return;
+  ptc_str_t text = {0};
+  const bool list = symbol->kinds & SYM_LIST;
+  for (int32_t i = 0; i < (list ? symbol->list_len : 1); i++) {
+    if (i) ptc_str_append(&text, ",");
+    ptc_str_append_double(&text, list ? symbol->list[i].value : symbol->number.value);
+  }
+  L->origin = overridden ? "command line" : NULL;
+  lower_note_origin(L, formal->name, text.data ? text.data : "", formal->loc);
+  L->origin = NULL;
+  ptc_str_deinit(&text);
+}
+
 static void define_model_formals(lower_t *L, const ptc_item_t *model) {
   for (int32_t i = 0; i < model->formals.count; i++) {
     const ptc_formal_t *formal = &model->formals.items[i];
@@ -541,6 +557,7 @@ static void define_model_formals(lower_t *L, const ptc_item_t *model) {
       symbol->kinds |= SYM_ERROR;
     }
     if (text && !define_from_text(L, symbol, text)) symbol->kinds |= SYM_ERROR;
+    note_formal(L, symbol, formal, text != NULL);
   }
 }
 

@@ -149,6 +149,7 @@ typedef struct lower_s {
   ptc_value_t *outputs[MAX_LOSSES];
   const char *output_names[MAX_LOSSES];
   int32_t num_outputs;
+  const char *origin;  // who sets what is set now; NULL: the place in the text
   // Initial values of the parameters, for @init: one per global, in order.
   struct param_init_s *inits, **inits_tail;
 } lower_t;
@@ -266,6 +267,9 @@ loss_t *lower_add_loss(lower_t *L, const char *name, const char *role, const ptc
 void lower_init_func(lower_t *L);
 
 // --- settings.c: train, parallel, cluster, device
+// Records who gave |name| its value: L->origin, or the place |loc|. |value|: of a parameter of the model; NULL
+// for a setting "train.NAME".
+void lower_note_origin(lower_t *L, const char *name, const char *value, ptc_loc_t loc);
 void lower_train_block(lower_t *L, const ptc_item_t *item);
 void lower_train_defaults(lower_t *L);
 void lower_parallel_block(lower_t *L, const ptc_item_t *item);

@@ -81,6 +81,14 @@ static void unknown_setting(lower_t *L, const char *owner, const char *key, ptc_
               near ? "\"?" : "");
 }
 
+void lower_note_origin(lower_t *L, const char *name, const char *value, ptc_loc_t loc) {
+  const char *place = L->origin;
+  if (!place)
+    place = ptc_arena_printf(&L->module->arena, "%s:%d", loc.file ? loc.file : "?", (int)loc.line);
+  if (!value) name = ptc_arena_printf(&L->module->arena, "train.%s", name);
+  ptc_module_set_origin(L->module, name, value, place);
+}
+
 static void set_number(lower_t *L, const setting_row_t *row, double value, ptc_loc_t loc) {
   bool whole = row->kind != SETTING_FLOAT;
   if (!(value >= row->min && value <= row->max) || (whole && value != floor(value))) {
@@ -93,6 +101,7 @@ static void set_number(lower_t *L, const setting_row_t *row, double value, ptc_l
                   whole ? "whole " : "", row->min, row->max);
     return;
   }
+  lower_note_origin(L, row->key, NULL, loc);
   ptc_attrs_t *config = &L->module->config;
   if (row->kind == SETTING_INT)
     ptc_attrs_set_int(L->module, config, row->key, (int64_t)value);
@@ -116,6 +125,7 @@ static bool set_word(lower_t *L, const setting_row_t *row, const char *word, ptc
     const char *former = ptc_attrs_string(&L->module->config, row->key, word);
     if (strcmp(former, word) != 0) drop_options(L, former, word);
     ptc_attrs_set_string(L->module, &L->module->config, row->key, word);
+    lower_note_origin(L, row->key, NULL, loc);
     return true;
   }
   if (strcmp(word, "fp8") == 0)
@@ -209,9 +219,11 @@ static void apply_override(lower_t *L, const ptc_override_t *override, bool word
 
 void lower_train_defaults(lower_t *L) {
   // Words first: they decide which options there are.
+  L->origin = "command line";
   for (int pass = 0; pass < 2; pass++)
     for (int32_t i = 0; i < L->options->num_overrides; i++)
       apply_override(L, &L->options->overrides[i], pass == 0);
+  L->origin = "default";
   ptc_attrs_t *config = &L->module->config;
   for (int pass = 0; pass < 2; pass++) {
     for (int i = 0; i < NUM_ROWS; i++) {
@@ -225,9 +237,11 @@ void lower_train_defaults(lower_t *L) {
         size_t len = strcspn(row->words + 1, " ");
         ptc_attrs_set_string(L->module, config, row->key,
                              ptc_arena_strndup(&L->module->arena, row->words + 1, len));
+        lower_note_origin(L, row->key, NULL, (ptc_loc_t){0});
       } else {
         set_number(L, row, row->otherwise, (ptc_loc_t){0});
       }
     }
   }
+  L->origin = NULL;
 }

@@ -116,6 +116,33 @@ void ptc_module_set_mesh(ptc_module_t *module, const ptc_mesh_axis_t *axes, int3
   module->mesh = (ptc_mesh_t){.axes = copy, .num_axes = num_axes};
 }
 
+const ptc_origin_t *ptc_module_find_origin(const ptc_module_t *module, const char *name) {
+  for (int32_t i = 0; i < module->num_origins; i++)
+    if (strcmp(module->origins[i].name, name) == 0) return &module->origins[i];
+  return NULL;
+}
+
+void ptc_module_set_origin(ptc_module_t *module, const char *name, const char *value,
+                           const char *place) {
+  ptc_arena_t *arena = &module->arena;
+  const ptc_origin_t origin = {ptc_module_intern(module, name),
+                               value ? ptc_arena_strdup(arena, value) : NULL,
+                               ptc_arena_strdup(arena, place)};
+  for (int32_t i = 0; i < module->num_origins; i++)
+    if (module->origins[i].name == origin.name) {
+      module->origins[i] = origin;
+      return;
+    }
+  if (module->num_origins == module->cap_origins) {
+    const int32_t room = module->cap_origins ? 2 * module->cap_origins : 32;
+    ptc_origin_t *larger = PTC_ARENA_ARRAY(arena, ptc_origin_t, room);
+    for (int32_t i = 0; i < module->num_origins; i++) larger[i] = module->origins[i];
+    module->origins = larger;
+    module->cap_origins = room;
+  }
+  module->origins[module->num_origins++] = origin;
+}
+
 static void count_op(ptc_op_t *op, void *arg) {
   (void)op;
   ++*(int64_t *)arg;

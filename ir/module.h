@@ -140,6 +140,14 @@ struct ptc_func_s {
   ptc_func_t *next;
 };
 
+// Who gave a setting of the config ("train.lr"), or a parameter of the model ("layers"), its value. For people: no
+// part of the text form.
+typedef struct ptc_origin_s {
+  const char *name;
+  const char *value;  // of a parameter of the model; NULL: see the config
+  const char *place;  // "gpt2.ptm:47", "command line", "default"
+} ptc_origin_t;
+
 struct ptc_module_s {
   ptc_arena_t arena;
   ptc_interner_t names;
@@ -153,6 +161,8 @@ struct ptc_module_s {
   int64_t next_value_id;
   // Properties that hold (bits of passes/pass.h); maintained by the pass manager.
   uint32_t properties;
+  ptc_origin_t *origins;
+  int32_t num_origins, cap_origins;
 };
 
 // --- module
@@ -169,6 +179,11 @@ const char *ptc_global_kind_name(ptc_global_kind_t kind);  // "input", "param", 
 // The instance's own path: "block.7.attn.wq" for turns[] = {7 as instance number of each count}.
 void ptc_global_instance_path(const ptc_global_t *global, const int64_t *instance, ptc_str_t *out);
 void ptc_module_set_mesh(ptc_module_t *module, const ptc_mesh_axis_t *axes, int32_t num_axes);
+// Records an origin; a later one of the same name replaces it. Texts are copied; |value| may be NULL.
+void ptc_module_set_origin(ptc_module_t *module, const char *name, const char *value,
+                           const char *place);
+// NULL if nobody recorded one.
+const ptc_origin_t *ptc_module_find_origin(const ptc_module_t *module, const char *name);
 // Number of ops in all functions, nested ones included.
 int64_t ptc_module_num_ops(const ptc_module_t *module);
 

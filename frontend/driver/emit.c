@@ -38,6 +38,30 @@ static ptc_status_t print_kernels(ptc_module_t *module, const char *target,
   return PTC_OK;
 }
 
+// The settings' origins, and after them the parameters of the model, which are fixed.
+static void add_origins(const ptc_module_t *module, ptc_plan_t *plan) {
+  const int32_t count = plan->num_settings + module->num_origins;
+  ptc_plan_setting_t *settings = PTC_ARENA_ARRAY(&plan->arena, ptc_plan_setting_t, count + 1);
+  int32_t num = 0;
+  for (int32_t i = 0; i < module->num_origins; i++) {
+    const ptc_origin_t *origin = &module->origins[i];
+    if (origin->value)
+      settings[num++] =
+          (ptc_plan_setting_t){.name = ptc_arena_strdup(&plan->arena, origin->name),
+                               .value = ptc_arena_strdup(&plan->arena, origin->value),
+                               .origin = ptc_arena_strdup(&plan->arena, origin->place)};
+  }
+  for (int32_t i = 0; i < plan->num_settings; i++) {
+    ptc_plan_setting_t *setting = &plan->settings[i];
+    const ptc_origin_t *origin = ptc_module_find_origin(module, setting->name);
+    if (origin && !origin->value) setting->origin = ptc_arena_strdup(&plan->arena, origin->place);
+    if (!setting->origin[0]) setting->origin = "default";
+    settings[num++] = *setting;
+  }
+  plan->settings = settings;
+  plan->num_settings = num;
+}
+
 static ptc_status_t build_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, const char *target,
                                ptc_emitted_t *emitted) {
   const ptc_kernel_t *const *kernels;
@@ -48,6 +72,7 @@ static ptc_status_t build_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, const 
   plan->target = ptc_arena_strdup(&plan->arena, target);
   plan->compiler_flags = ptc_arena_strdup(&plan->arena, flags.data);
   ptc_str_deinit(&flags);
+  add_origins(module, plan);
   const size_t bytes = sizeof *emitted->sources * (size_t)(plan->num_kernels + 1);
   emitted->sources = ptc_xmalloc(bytes);
   memset(emitted->sources, 0, bytes);
