@@ -10,6 +10,7 @@
 
 #include "ir/base/vec.h"
 #include "runtime/checkpoint.h"
+#include "runtime/name_map.h"
 
 enum { KEEP_CHECKPOINTS = 3 };
 
@@ -191,27 +192,59 @@ ptc_status_t ptc_run_state_load_params(ptc_session_t *session, const char *path)
 
 // --- single files
 
-ptc_status_t ptc_run_state_export(ptc_diag_t *diag, const char *run, const char *output,
-                                  const char *map, int64_t *out_count) {
-  (void)map;
-  *out_count = 0;
-  ptc_checkpoint_t checkpoint;
-  PTC_TRY(open_checkpoint(diag, run, &checkpoint));
-  const ptc_safetensors_t *file = &checkpoint.files[0];  // the model's
-  PTC_VEC(ptc_host_tensor_t) list = {0};
+// NULL: none was asked for.
+static ptc_status_t read_map(ptc_diag_t *diag, const char *path, ptc_name_map_t **out_map) {
+  *out_map = NULL;
+  return path ? ptc_name_map_read(diag, path, out_map) : PTC_OK;
+}
+
+ptc_status_t ptc_run_state_init(ptc_session_t *session, const char *path, const char *map) {
+  ptc_name_map_t *names;
+  PTC_TRY(read_map(session->diag, map, &names));
+  ptc_safetensors_t file;
+  tensors_t params = {0};
+  add_globals(session, "param", &params);
+  ptc_status_t status = ptc_safetensors_open(session->diag, path, &file);
+  if (status == PTC_OK) {
+    status = ptc_name_map_import(session->diag, names, &file, 1, params.list.data, params.list.len);
+    ptc_safetensors_close(&file);
+  }
+  free_tensors(&params);
+  ptc_name_map_destroy(names);
+  return status;
+}
+
+// The tensors of an open file, in its own memory.
+static void add_entries(const ptc_safetensors_t *file, tensors_t *tensors) {
   for (int64_t i = 0; i < file->count; i++) {
     const ptc_tensor_entry_t *entry = &file->entries[i];
-    ptc_host_tensor_t tensor = {
-        .name = entry->name, .num_dims = entry->num_dims, .data = (void *)(uintptr_t)entry->data};
+    ptc_host_tensor_t tensor = {.name = entry->name,
+                                .num_dims = entry->num_dims,
+                                .data = (void *)(uintptr_t)entry->data};  // only read
     for (int32_t d = 0; d < entry->num_dims; d++) tensor.shape[d] = entry->shape[d];
     for (int t = 0; t < PTC_NUM_DTYPES; t++)
       if (ptc_cell_of_dtype((ptc_dtype_t)t) == entry->cell) tensor.dtype = (ptc_dtype_t)t;
-    PTC_VEC_PUSH(&list, tensor);
+    PTC_VEC_PUSH(&tensors->list, tensor);
   }
-  ptc_status_t status = ptc_safetensors_save(diag, output, list.data, list.len);
-  *out_count = list.len;
-  PTC_VEC_FREE(&list);
-  ptc_checkpoint_close(&checkpoint);
+}
+
+ptc_status_t ptc_run_state_export(ptc_diag_t *diag, const char *run, const char *output,
+                                  const char *map, int64_t *out_count) {
+  *out_count = 0;
+  ptc_name_map_t *names;
+  PTC_TRY(read_map(diag, map, &names));
+  ptc_checkpoint_t checkpoint;
+  ptc_status_t status = open_checkpoint(diag, run, &checkpoint);
+  if (status == PTC_OK) {
+    tensors_t params = {0};
+    add_entries(&checkpoint.files[0], &params);  // the model's
+    status =
+        ptc_name_map_export(diag, names, params.list.data, params.list.len, PTC_NUM_DTYPES, output);
+    *out_count = params.list.len;
+    free_tensors(&params);
+    ptc_checkpoint_close(&checkpoint);
+  }
+  ptc_name_map_destroy(names);
   return status;
 }
 
@@ -229,39 +262,5 @@ ptc_status_t ptc_run_state_dump_grads(ptc_session_t *session, const char *path) 
   }
   ptc_status_t status = ptc_safetensors_save(session->diag, path, grads.list.data, grads.list.len);
   free_tensors(&grads);
-  return status;
-}
-
-// One instance from its entry in the file.
-static ptc_status_t init_tensor(ptc_diag_t *diag, const ptc_safetensors_t *file,
-                                const ptc_host_tensor_t *tensor, const char *name) {
-  const ptc_tensor_entry_t *entry = ptc_safetensors_find(file, name);
-  if (!entry)
-    return ptc_error(diag, (ptc_loc_t){.file = file->path}, PTC_INVALID_INPUT, "init-missing",
-                     "the file has no \"%s\"", name);
-  bool same = entry->num_dims == tensor->num_dims;
-  for (int32_t d = 0; same && d < tensor->num_dims; d++) same = entry->shape[d] == tensor->shape[d];
-  if (!same)
-    return ptc_error(diag, (ptc_loc_t){.file = file->path}, PTC_INVALID_INPUT, "init-shape",
-                     "the file's \"%s\" has not the shape of the parameter \"%s\"", name,
-                     tensor->name);
-  return ptc_safetensors_get(diag, file, entry, 0, entry->num_elements, tensor->dtype,
-                             tensor->data);
-}
-
-ptc_status_t ptc_run_state_init(ptc_session_t *session, const char *path, const char *map) {
-  (void)map;
-  ptc_safetensors_t file;
-  PTC_TRY(ptc_safetensors_open(session->diag, path, &file));
-  tensors_t params = {0};
-  add_globals(session, "param", &params);
-  ptc_status_t status = PTC_OK;
-  for (int64_t i = 0; i < params.list.len; i++) {
-    ptc_status_t one =
-        init_tensor(session->diag, &file, &params.list.data[i], params.list.data[i].name);
-    if (one != PTC_OK) status = one;
-  }
-  free_tensors(&params);
-  ptc_safetensors_close(&file);
   return status;
 }

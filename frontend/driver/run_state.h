@@ -18,7 +18,7 @@ ptc_status_t ptc_run_state_load_params(ptc_session_t *session, const char *path)
 // Sets parameters from the safetensors file |path| with the names that the map |map| gives (NULL: the paths).
 ptc_status_t ptc_run_state_init(ptc_session_t *session, const char *path, const char *map);
 // Writes the parameters of a run (its latest checkpoint) or a checkpoint to the safetensors file |output|, with
-// the names that |map| gives (NULL: the paths). |out_count|: tensors. "no-params".
+// the names that |map| gives (NULL: the paths). |out_count|: tensors of ours.
 ptc_status_t ptc_run_state_export(ptc_diag_t *diag, const char *run, const char *output,
                                   const char *map, int64_t *out_count);
 // Writes the gradients of the task train: "grad.PATH".

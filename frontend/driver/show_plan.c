@@ -91,7 +91,7 @@ void ptc_show_summary(const ptc_plan_t *plan, const char *path, ptc_show_format_
   }
   char a[PTC_UNIT_CHARS], b[PTC_UNIT_CHARS];
   fprintf(out, "%s: model %s for %s\n", path, plan->model, plan->target);
-  fprintf(out, "  parameters %sin tensors; optimizer state %s\n",
+  fprintf(out, "  parameters: %s; optimizer state: %s\n",
           ptc_unit_count((double)count_elements(plan, "param"), a),
           ptc_unit_count((double)count_elements(plan, "moment"), b));
   if (plan->batch)
