@@ -4,6 +4,8 @@
 ptc_status_t ptc_pipeline_train(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
   PTC_TRY(ptc_pass_run(ctx, module, "infer-shapes"));
   PTC_TRY(ptc_pass_run(ctx, module, "canonicalize"));
+  PTC_TRY(ptc_pass_run(ctx, module, "raise-attention"));
+  PTC_TRY(ptc_pass_run(ctx, module, "canonicalize"));
   PTC_TRY(ptc_pass_run(ctx, module, "precision"));
   PTC_TRY(ptc_pass_run(ctx, module, "autodiff"));
   PTC_TRY(ptc_pass_run(ctx, module, "optimizer"));
