@@ -39,7 +39,7 @@ typedef struct ptc_lower_s {
   ptc_arena_t *scratch;  // of this pass
   ptc_map_t places;      // value -> ptc_place_t *
   ptc_map_t wanted;      // value -> ptc_place_t * where it should be made
-  ptc_map_t grads;       // values that are gradients of parameters
+  ptc_map_t grads;       // values that are gradients of parameters -> what they are called
   ptc_level_t levels[PTC_PLAN_MAX_LEVELS];
   int32_t depth;
   PTC_VEC(ptc_buffer_t) buffers;

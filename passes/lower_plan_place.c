@@ -39,12 +39,16 @@ int32_t ptc_lower_new_buffer(ptc_lower_t *lower, const char *name, const ptc_typ
 }
 
 static ptc_loc_t value_loc(const ptc_value_t *value) {
+  while (value->def && value->def->opcode == PTC_OP_REPEAT)
+    value = value->def->body->last->operands[value->index];
   if (value->def) return value->def->loc;
   return value->block->parent_op ? value->block->parent_op->loc : value->block->func->loc;
 }
 
-// What a reader would call it: its name in the .ptm, or the op that makes it.
-static const char *value_name(const ptc_value_t *value) {
+// What a reader would call it: the gradient of a parameter, its name in the .ptm, or the op that makes it.
+static const char *value_name(const ptc_lower_t *lower, const ptc_value_t *value) {
+  const char *grad = ptc_map_get(&lower->grads, value);
+  if (grad) return grad;
   while (!value->name && value->def && value->def->opcode == PTC_OP_REPEAT)
     value = value->def->body->last->operands[value->index];
   if (value->name) return value->name;
@@ -66,7 +70,7 @@ ptc_place_t *ptc_lower_new_place(ptc_lower_t *lower, const ptc_value_t *value,
   }
   if (cls == PTC_BUFFER_TEMP && ptc_map_get(&lower->grads, value)) cls = PTC_BUFFER_GRAD;
   place->buffer =
-      ptc_lower_new_buffer(lower, value_name(value), type, cls, instances, value_loc(value));
+      ptc_lower_new_buffer(lower, value_name(lower, value), type, cls, instances, value_loc(value));
   return place;
 }
 

@@ -9,10 +9,19 @@
 
 typedef PTC_VEC(const ptc_value_t *) value_list_t;
 
-static void push_grad(ptc_lower_t *lower, value_list_t *work, const ptc_value_t *value) {
+static void push_grad(ptc_lower_t *lower, value_list_t *work, const ptc_value_t *value,
+                      const char *name) {
   if (ptc_map_get(&lower->grads, value)) return;
-  ptc_map_set(&lower->grads, value, (void *)value);
+  ptc_map_set(&lower->grads, value, (void *)name);
   PTC_VEC_PUSH(work, value);
+}
+
+// The path of the global that |value| is, or an instance of.
+static const char *global_path(const ptc_value_t *value) {
+  while (!value->def && value->block->parent_op && value->index > 0)
+    value = value->block->parent_op->operands[value->index - 1];
+  const bool argument = !value->def && !value->block->parent_op;
+  return argument ? value->block->func->arg_globals[value->index]->path : "";
 }
 
 typedef struct grad_search_s {
@@ -22,26 +31,30 @@ typedef struct grad_search_s {
 
 static void see_update(ptc_op_t *op, void *arg) {
   const grad_search_t *search = arg;
-  if (op->opcode == PTC_OP_ADAMW || op->opcode == PTC_OP_SGD)
-    push_grad(search->lower, search->work, op->operands[1]);
+  if (op->opcode != PTC_OP_ADAMW && op->opcode != PTC_OP_SGD) return;
+  const char *name =
+      ptc_arena_printf(search->lower->arena, "grad of %s", global_path(op->operands[0]));
+  push_grad(search->lower, search->work, op->operands[1], name);
 }
 
-// From a gradient to the values that it is another form of.
+// From a gradient to the values that it is another form of, or a sum of.
 static void follow_grad(ptc_lower_t *lower, value_list_t *work, const ptc_value_t *value) {
   const ptc_op_t *def = value->def;
+  const char *name = ptc_map_get(&lower->grads, value);
   if (!def) {
     const ptc_op_t *repeat = value->block->parent_op;
     if (!repeat || value->index == 0) return;
-    push_grad(lower, work, repeat->operands[value->index - 1]);
+    push_grad(lower, work, repeat->operands[value->index - 1], name);
     if (value->index - 1 < repeat->num_carry)
-      push_grad(lower, work, repeat->body->last->operands[value->index - 1]);
+      push_grad(lower, work, repeat->body->last->operands[value->index - 1], name);
   } else if (def->opcode == PTC_OP_REPEAT) {
-    push_grad(lower, work, def->body->last->operands[value->index]);
-    if (value->index < def->num_carry) push_grad(lower, work, def->body->args[1 + value->index]);
-  } else if (ptc_op_has_trait(def, PTC_TRAIT_VIEW)) {
-    for (int32_t i = 0; i < def->num_operands; ++i) push_grad(lower, work, def->operands[i]);
+    push_grad(lower, work, def->body->last->operands[value->index], name);
+    if (value->index < def->num_carry)
+      push_grad(lower, work, def->body->args[1 + value->index], name);
+  } else if (ptc_op_has_trait(def, PTC_TRAIT_VIEW) || def->opcode == PTC_OP_ADD) {
+    for (int32_t i = 0; i < def->num_operands; ++i) push_grad(lower, work, def->operands[i], name);
   } else if (def->opcode == PTC_OP_ACCUMULATE || def->opcode == PTC_OP_CAST) {
-    push_grad(lower, work, def->operands[0]);
+    push_grad(lower, work, def->operands[0], name);
   }
 }
 
@@ -51,7 +64,9 @@ void ptc_lower_find_grads(ptc_lower_t *lower, const ptc_func_t *func) {
   ptc_block_walk(func->body, see_update, &search);
   const ptc_op_t *end = ptc_func_return(func);
   for (int32_t i = 0; i < func->num_results; ++i)
-    if (func->results[i].kind == PTC_RESULT_GRAD) push_grad(lower, &work, end->operands[i]);
+    if (func->results[i].kind == PTC_RESULT_GRAD)
+      push_grad(lower, &work, end->operands[i],
+                ptc_arena_printf(lower->arena, "grad of %s", func->results[i].global->path));
   while (work.len) follow_grad(lower, &work, work.data[--work.len]);
   PTC_VEC_FREE(&work);
 }

@@ -4,7 +4,8 @@
 
 #include "ir/plan.h"
 
-// One instance of a buffer in one task: moments [first, last].
+// One content of an instance of a buffer in one task: moments [first, last]. Several at one address, one made
+// in place of the other, follow each other. Bytes are padded to PTC_PLAN_ALIGN.
 typedef struct ptc_life_s {
   int32_t buffer;
   int64_t instance, offset, bytes, first, last;
