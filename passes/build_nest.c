@@ -325,6 +325,14 @@ static bool check_group(ptc_nest_plan_t *plan, ptc_op_t *const *ops, int32_t num
     if (plan->extent[i] > 1) l.wide |= UINT32_C(1) << i;
   }
   l.grid = l.wide & ~plan->row & ~plan->col;
+  // The gradient of logits, the largest value of most programs, takes their bytes: only if nothing else in
+  // the kernel goes over them.
+  bool logits = false, reduces = false;
+  for (int32_t i = 0; i < num_ops; i++) {
+    logits |= ops[i]->opcode == PTC_OP_CROSS_ENTROPY_GRAD;
+    reduces |= ptc_op_reduces(ops[i]);
+  }
+  if (logits && reduces) return refuse(plan, "the logits' bytes could not be taken");
   for (int32_t i = 0; i < num_ops; i++) whole |= (mask_of_op(plan, ops[i]) & l.wide) == l.wide;
   if (!whole) return refuse(plan, "the loops are more than any op's");
   l.after_col = ptc_xmalloc((size_t)num_ops * sizeof(bool));

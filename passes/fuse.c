@@ -76,6 +76,13 @@ static void mark_inline(fuse_t *fuse, ptc_block_t *block) {
 
 // --- which ops form one kernel
 
+static bool clone_cheap(fuse_t *fuse, ptc_block_t *block, const ptc_use_map_t *uses) {
+  bool changed = false;
+  for (ptc_op_t *op = block->first; op; op = op->next)
+    if (op->body) changed |= clone_cheap(fuse, op->body, uses);
+  return ptc_fuse_clone_cheap(fuse->module, block, uses) || changed;
+}
+
 static void group_block(fuse_t *fuse, ptc_block_t *block, const ptc_use_map_t *uses) {
   for (ptc_op_t *op = block->first; op; op = op->next)
     if (op->body) group_block(fuse, op->body, uses);
@@ -103,6 +110,10 @@ ptc_status_t ptc_pass_fuse(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
     mark_inline(&fuse, func->body);
     ptc_use_map_t uses;
     ptc_uses_init(&uses, &ctx->scratch, func->body);
+    if (!fuse.alone && clone_cheap(&fuse, func->body, &uses)) {
+      ptc_uses_deinit(&uses);
+      ptc_uses_init(&uses, &ctx->scratch, func->body);
+    }
     group_block(&fuse, func->body, &uses);
     ptc_uses_deinit(&uses);
   }

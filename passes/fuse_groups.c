@@ -138,6 +138,14 @@ static int64_t bytes_between(const ptc_fuse_block_t *f, int32_t from, int32_t to
   return bytes;
 }
 
+static bool is_used_by(const ptc_fuse_block_t *f, const ptc_value_t *value, int32_t group) {
+  for (const ptc_use_t *use = ptc_uses_of(f->uses, value); use; use = use->next) {
+    const int32_t at = use->op->parent == f->block ? holder_of(f, use->op) : -1;
+    if (at >= 0 && f->nodes[at].group == group) return true;
+  }
+  return false;
+}
+
 static bool keeps_little(const ptc_fuse_block_t *f, int32_t a, int32_t b, const joint_t *joint) {
   const int32_t early = last_of(&f->groups[a]) < last_of(&f->groups[b]) ? a : b;
   const int32_t late = early == a ? b : a, until = last_of(&f->groups[late]);
@@ -154,7 +162,9 @@ static bool keeps_little(const ptc_fuse_block_t *f, int32_t a, int32_t b, const 
       ptc_map_set(&seen, value, (void *)1);
       if (last_use(f, value) < until) kept += bytes_of(f, value);
     }
-    for (int32_t r = 0; r < op->num_results; r++) saved += bytes_of(f, op->results[r]);
+    // What the later group takes from the earlier one would wait for it otherwise.
+    for (int32_t r = 0; r < op->num_results; r++)
+      if (is_used_by(f, op->results[r], late)) saved += bytes_of(f, op->results[r]);
   }
   ptc_map_deinit(&seen);
   return kept <= saved || bytes_between(f, last_of(&f->groups[early]), until, joint) <= saved;
@@ -350,11 +360,10 @@ static void merge_prologues(ptc_fuse_block_t *f) {
 }
 
 void ptc_fuse_merge_groups(ptc_fuse_block_t *f) {
-  for (int32_t n = 0; n < f->num_nodes; n++) {
-    if (f->nodes[n].kind != PTC_FUSE_NEST) continue;
-    merge_with_makers(f, n, false);
-    merge_with_readers(f, n);
-  }
+  for (int32_t n = 0; n < f->num_nodes; n++)
+    if (f->nodes[n].kind == PTC_FUSE_NEST) merge_with_makers(f, n, false);
+  for (int32_t n = 0; n < f->num_nodes; n++)
+    if (f->nodes[n].kind == PTC_FUSE_NEST) merge_with_readers(f, n);
   for (int32_t n = 0; n < f->num_nodes; n++)
     if (f->nodes[n].kind == PTC_FUSE_NEST && f->groups[f->nodes[n].group].kind == PTC_FUSE_NEST)
       merge_with_makers(f, n, true);
