@@ -295,14 +295,51 @@ static bool pays_as_epilogue(const ptc_fuse_block_t *f, int32_t node, int32_t ge
   return false;
 }
 
+// Whether something other than nests of this block reads |value|, or nothing of this block makes it.
+static bool is_in_memory(const ptc_fuse_block_t *f, const ptc_value_t *value) {
+  const int32_t maker = ptc_fuse_maker(f, value);
+  if (maker < 0 || f->nodes[maker].kind < PTC_FUSE_NEST) return true;
+  for (const ptc_use_t *use = ptc_uses_of(f->uses, value); use; use = use->next) {
+    const int32_t at = use->op->parent == f->block ? holder_of(f, use->op) : -1;
+    if (at < 0 || f->nodes[at].kind != PTC_FUSE_NEST) return true;
+  }
+  return false;
+}
+
+// Cheap ops whose large operands are in memory anyway belong to their users: nothing is saved where these
+// operands are made.
+static bool waits_for_users(const ptc_fuse_block_t *f, int32_t node) {
+  const ptc_op_t *op = f->nodes[node].op;
+  if (!ptc_op_is_cheap(op) || must_be_stored(f, op)) return false;
+  const int64_t size = elements_of(f, op->results[0]);
+  for (int32_t i = 0; i < op->num_operands; i++)
+    if (elements_of(f, op->operands[i]) * 8 > size && !is_in_memory(f, op->operands[i]))
+      return false;
+  return true;
+}
+
+// Whether |group| makes a large operand of |node|: a small one, such as a statistic of rows, is no reason to run
+// where it is made.
+static bool makes_much(const ptc_fuse_block_t *f, int32_t group, int32_t node) {
+  const ptc_op_t *op = f->nodes[node].op;
+  int64_t most = 0, made = 0;
+  for (int32_t i = 0; i < op->num_operands; i++) {
+    const int64_t size = elements_of(f, op->operands[i]);
+    const int32_t maker = ptc_fuse_maker(f, op->operands[i]);
+    if (size > most) most = size;
+    if (maker >= 0 && f->nodes[maker].group == group && size > made) made = size;
+  }
+  return made * 8 > most;
+}
+
 static void merge_with_makers(ptc_fuse_block_t *f, int32_t node, bool eager) {
   int32_t makers[64];
   const ptc_op_t *op = f->nodes[node].op;
-  if (op->num_operands > 64 || reads_shifted(op)) return;
+  if (op->num_operands > 64 || reads_shifted(op) || (!eager && waits_for_users(f, node))) return;
   const int32_t count = makers_of(f, node, makers);
   for (int32_t i = 0; i < count; i++) {
     const ptc_fuse_group_t *g = &f->groups[makers[i]];
-    if (g->num_nodes == 0) continue;
+    if (g->num_nodes == 0 || (!eager && !makes_much(f, makers[i], node))) continue;
     if (g->kind == PTC_FUSE_GEMM && !eager && !pays_as_epilogue(f, node, makers[i])) continue;
     merge(f, makers[i], f->nodes[node].group);
   }

@@ -49,6 +49,8 @@ int32_t ptc_fuse_maker(const ptc_fuse_block_t *f, const ptc_value_t *value);
 void ptc_fuse_graph(ptc_fuse_block_t *f);
 // Whether merging groups |a| and |b| would make them wait for each other through a third.
 bool ptc_fuse_is_cycle(ptc_fuse_block_t *f, int32_t a, int32_t b);
+// Computes normalized values again beside the gradients of their norms (fuse_norms.c).
+void ptc_fuse_norms(ptc_module_t *module);
 // Clones cheap ops for each of their users (fuse_clone.c); |uses| is out of date where that is true.
 bool ptc_fuse_clone_cheap(ptc_module_t *module, ptc_block_t *block, const ptc_use_map_t *uses);
 // Merges groups as far as it pays (fuse_groups.c).
