@@ -232,9 +232,21 @@ static ptc_value_t *build_zeros(ptc_builder_t *b, const ptc_type_t *type) {
   return repeat->results[0];
 }
 
+// A bundle that a repeat of the loop collects is added up there, turn by turn: no more than one part at a time
+// lives beside the accumulators.
 static ptc_value_t *build_accumulate(ptc_builder_t *b, const ptc_micro_t *m, ptc_value_t *acc,
                                      ptc_value_t *part) {
   ptc_value_t *operands[] = {acc, part};
+  ptc_op_t *source = part->def;
+  if (acc->type->num_counts > 0 && source && source->opcode == PTC_OP_REPEAT &&
+      source->parent == b->block && part->index >= source->num_carry) {
+    ptc_op_t *yield = source->body->last;
+    ptc_builder_t inner = ptc_builder_before(b->module, yield);
+    inner.loc = b->loc;
+    ptc_value_t *acc_part = ptc_repeat_add_each(m->module, source, acc);
+    ptc_value_t *sum = build_accumulate(&inner, m, acc_part, yield->operands[part->index]);
+    return sum ? ptc_repeat_add_collect(m->module, source, sum) : NULL;
+  }
   if (acc->type->num_counts == 0) {
     ptc_attrs_t attrs = {0};
     ptc_attrs_set_string(m->module, &attrs, "axis", m->axis);
