@@ -143,6 +143,8 @@ ptc_status_t ptc_kbuild_gemm(ptc_kbuild_t *b, const ptc_op_t *einsum);
 ptc_status_t ptc_kbuild_attention(ptc_kbuild_t *b, const ptc_op_t *op);
 // Stores the results that others use (build_kernels.c).
 void ptc_kbuild_stores(ptc_kbuild_t *b);
+// |kernel|, or an equal one with fewer loops (build_flatten.c).
+ptc_kernel_t *ptc_kernel_flatten(ptc_arena_t *arena, ptc_kernel_t *kernel);
 // Finds results that may take the bytes of operands (build_in_place.c).
 void ptc_kbuild_in_place(ptc_kbuild_t *b);
 // Whether an op outside of |ops| uses |value|.

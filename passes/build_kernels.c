@@ -240,6 +240,7 @@ ptc_status_t ptc_build_kernel(ptc_diag_t *diag, ptc_arena_t *arena, const char *
   b.kb.kernel->about = about(&b);
   build(&b, kind, gemm);
   if (b.status == PTC_OK) {
+    b.kb.kernel = ptc_kernel_flatten(arena, b.kb.kernel);
     count_work(&b);
     ptc_kbuild_in_place(&b);
     const int32_t count = b.kb.kernel->num_params;

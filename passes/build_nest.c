@@ -187,8 +187,16 @@ static void place_reduction(ptc_nest_plan_t *plan, const ptc_op_t *op) {
     for (int32_t i = 0; i < plan->num_dims; i++)
       if (!(over >> i & 1) && plan->extent[i] > 1) scalar = false;
     if (!scalar || over == inner_bit) return;
-    plan->row = inner_bit;
-    plan->col = over & ~inner_bit;
+    // A number of all of them: rows long enough, the rest columns.
+    int64_t length = 1;
+    plan->row = 0;
+    for (int32_t i = lead->num_dims - 1; i >= 0 && length < ROW_ELEMENTS; i--) {
+      const int32_t at = find_name(plan, lead->dims[i].name);
+      if (!(over >> at & 1)) break;
+      plan->row |= UINT32_C(1) << at;
+      length *= plan->extent[at];
+    }
+    plan->col = over & ~plan->row;
     return;
   }
   plan->col = over;
