@@ -134,6 +134,34 @@ static void test_wide(void) {
   printf("arena to bound: at most %.4f ", worst_ratio);
 }
 
+// Equal layers share their kernels and their steps.
+static void test_depth(void) {
+  int32_t kernels[2];
+  size_t steps[2];
+  for (int d = 0; d < 2; ++d) {
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    const ptc_override_t layers = {"layers", d ? "7" : "3"};
+    ptc_module_t *module = small_model_lower(&small_models[0], &layers, 1, &diag);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(module);
+    ptc_plan_t *plan = NULL;
+    CU_ASSERT_EQUAL_FATAL(make_plan(module, &plan), PTC_OK);
+    ptc_plan_simplify(plan);
+    ptc_str_t json = {0}, text = {0};
+    ptc_plan_print(plan, &json, &text);
+    kernels[d] = plan->num_kernels;
+    steps[d] = 0;
+    for (const char *c = text.data; *c; ++c) steps[d] += *c == '\n';
+    ptc_str_deinit(&json);
+    ptc_str_deinit(&text);
+    ptc_plan_destroy(plan);
+    ptc_module_destroy(module);
+    ptc_diag_deinit(&diag);
+  }
+  CU_ASSERT_EQUAL(kernels[0], kernels[1]);
+  CU_ASSERT_EQUAL(steps[0], steps[1]);
+}
+
 static void check_random(uint64_t seed) {
   int64_t forms[RANDOM_MODEL_NUM_FORMS] = {0};
   uint64_t random = seed;
@@ -165,5 +193,6 @@ static void test_random(void) {
 
 static const unit_test_t tests[] = {{"samples, small", test_small},
                                     {"samples at their widths", test_wide},
+                                    {"depth", test_depth},
                                     {"random models", test_random}};
 UNIT_MAIN("plan models", tests)

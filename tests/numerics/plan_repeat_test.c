@@ -52,6 +52,15 @@ static const row_t rows[] = {
      "  %w = unshard %3 {dim = b, axis = \"micro\"} : f32[b=8]\n"
      "  return output \"a\" = %1, output \"b\" = %2, output \"w\" = %w\n}\n",
      -1},
+    {"a repeat of too many turns",
+     "module \"t\"\ninput @x : f32[a=2]\nfunc @f(%x = @x) {\n"
+     "  %1, %2 = repeat {count = 13000} index %i carry(%p = %x) {\n"
+     "    %3 = mul %p, %p : f32[a=2]\n    %4 = softmax %3 {over = [a]} : f32[a=2]\n"
+     "    %5 = add %4, %p : f32[a=2]\n    %6 = softmax %5 {over = [a]} : f32[a=2]\n"
+     "    yield carry(%6) collect(%4)\n  } : f32[a=2], 13000 x f32[a=2]\n"
+     "  return output \"a\" = %1, output \"b\" = %2\n}\n",
+     // The carried value changes its only instance at each turn's end.
+     2},
     {"nested",
      "module \"t\"\nparam @\"w.*.*\" turns (0:1, 0:1) : 2 x 3 x f32[a=2]\ninput @k : f32[]\n"
      "func @f(%w = @\"w.*.*\" (0:1, 0:1), %k = @k) {\n"
@@ -149,8 +158,9 @@ static void check_run(generated_t *generated, ptc_module_t *module, const row_t 
   ptc_str_t report = {0};
   for (uint64_t seed = 1; seed <= 2; ++seed) {
     ptc_semantics_fill(interp, module, seed);
-    const bool same =
-        generated_compare(generated, interp, "f", (generated_bound_t){1e-6, 1e-6}, &report);
+    const bool same = generated_compare(
+        generated, interp, "f",
+        (generated_bound_t){.relative = 1e-6, .absolute = 1e-6, .state = 1e-6}, &report);
     UNIT_CHECK(same, row->name);
     if (!same) printf("\n%s\n%s", row->name, report.data);
   }
