@@ -12,20 +12,21 @@
 #include "frontend/driver/interrupt.h"
 #include "frontend/driver/profile_report.h"
 #include "frontend/driver/progress.h"
-#include "frontend/driver/run_metrics.h"
 #include "frontend/driver/run_state.h"
+#include "runtime/cpu/memory_map.h"
+#include "runtime/metrics.h"
 
 typedef struct run_s {
   ptc_session_t *session;
   const ptc_run_plan_options_t *options;
   ptc_data_t *data, *val;
-  ptc_run_metrics_t metrics;
+  ptc_metrics_writer_t metrics;
   ptc_progress_t progress;
   int64_t step, num_steps;  // done; in all
   int64_t saved_step;       // of the last checkpoint, -1: none
   int64_t num_measured;     // steps of the profile
   double measured_s;
-  double loss;
+  double loss, begin;
 } run_t;
 
 static ptc_status_t fail(run_t *run, ptc_status_t status, const char *id, const char *what) {
@@ -84,8 +85,24 @@ static ptc_status_t make_state(run_t *run) {
 
 // --- steps
 
+enum { MAX_NUMBERS = 128 };
+typedef struct numbers_s {
+  ptc_metrics_number_t items[MAX_NUMBERS];
+  int32_t count;
+} numbers_t;
+
+static void add_number(numbers_t *losses, numbers_t *metrics, const ptc_plan_result_t *result,
+                       double value) {
+  numbers_t *list = strcmp(result->role, "loss") == 0     ? losses
+                    : strcmp(result->role, "metric") == 0 ? metrics
+                                                          : NULL;
+  if (list && list->count < MAX_NUMBERS)
+    list->items[list->count++] = (ptc_metrics_number_t){result->name, value};
+}
+
 static ptc_status_t save(run_t *run) {
   if (run->saved_step == run->step) return PTC_OK;
+  PTC_TRY(ptc_metrics_sync(run->session->diag, &run->metrics));
   PTC_TRY(ptc_run_state_save(run->session, run->options->run_dir, run->step));
   run->saved_step = run->step;
   return PTC_OK;
@@ -95,14 +112,18 @@ static ptc_status_t validate(run_t *run) {
   ptc_evaluation_t e;
   PTC_TRY(ptc_evaluate(run->session, run->val, 0, &e));
   if (*ptc_interrupt_flag()) return PTC_OK;  // it was not finished
-  ptc_run_metrics_begin(&run->metrics, run->step);
-  ptc_run_metrics_add(&run->metrics, "val_loss", e.loss);
+  numbers_t losses = {0}, metrics = {0};
   for (int32_t i = 0; i < e.num_values; i++)
-    if (strcmp(e.results[i]->name, "loss") != 0)
-      ptc_run_metrics_add_named(&run->metrics,
-                                strcmp(e.results[i]->role, "loss") == 0 ? "val_loss" : "val_metric",
-                                e.results[i]->name, e.values[i]);
-  PTC_TRY(ptc_run_metrics_end(run->session->diag, &run->metrics));
+    add_number(&losses, &metrics, e.results[i], e.values[i]);
+  const ptc_metrics_record_t record = {.kind = "eval",
+                                       .step = run->step,
+                                       .loss = e.loss,
+                                       .losses = losses.items,
+                                       .num_losses = losses.count,
+                                       .metrics = metrics.items,
+                                       .num_metrics = metrics.count,
+                                       .lr = -1};
+  PTC_TRY(ptc_metrics_write(run->session->diag, &run->metrics, &record));
   if (run->options->quiet) return PTC_OK;
   ptc_progress_break(&run->progress);
   fprintf(stderr, "step %" PRId64 "  val loss %.4f (%" PRId64 " batches)\n", run->step, e.loss,
@@ -110,23 +131,31 @@ static ptc_status_t validate(run_t *run) {
   return PTC_OK;
 }
 
-static ptc_status_t record(run_t *run, double seconds) {
+// One line of metrics for the step that is done.
+static ptc_status_t record_step(run_t *run, double seconds) {
   const ptc_session_t *session = run->session;
-  ptc_run_metrics_begin(&run->metrics, run->step);
-  ptc_run_metrics_add(&run->metrics, "loss", run->loss);
+  numbers_t losses = {0}, metrics = {0};
+  double lr = -1;
   for (int32_t i = 0; i < session->train->num_results; i++) {
     const ptc_plan_result_t *result = &session->train->results[i];
-    const bool loss = strcmp(result->role, "loss") == 0,
-               metric = strcmp(result->role, "metric") == 0;
-    if ((!loss && !metric) || session->plan->buffers[result->buffer].num_dims) continue;
-    if (loss && strcmp(result->name, "loss") == 0) continue;  // the sum, unless there are others
-    ptc_run_metrics_add_named(&run->metrics, result->role, result->name,
-                              ptc_executor_result_number(session->executor, result));
+    if (session->plan->buffers[result->buffer].num_dims) continue;
+    const double value = ptc_executor_result_number(session->executor, result);
+    add_number(&losses, &metrics, result, value);
+    if (strcmp(result->role, "metric") == 0 && strcmp(result->name, "lr") == 0) lr = value;
   }
-  ptc_run_metrics_add(&run->metrics, "seconds", seconds);
-  ptc_run_metrics_add(&run->metrics, "tokens_per_s",
-                      (double)run->progress.tokens_per_step / fmax(seconds, 1e-9));
-  return ptc_run_metrics_end(session->diag, &run->metrics);
+  const ptc_metrics_record_t record = {
+      .kind = "train",
+      .step = run->step,
+      .loss = run->loss,
+      .losses = losses.items,
+      .num_losses = losses.count,
+      .metrics = metrics.items,
+      .num_metrics = metrics.count,
+      .lr = lr,
+      .tokens_per_s = (double)run->progress.tokens_per_step / fmax(seconds, 1e-9),
+      .seconds = ptc_progress_now() - run->begin,
+      .peak_bytes = ptc_memory_peak()};
+  return ptc_metrics_write(session->diag, &run->metrics, &record);
 }
 
 static ptc_status_t one_step(run_t *run) {
@@ -148,7 +177,7 @@ static ptc_status_t one_step(run_t *run) {
   run->step++;
   const bool bad = !isfinite(run->loss);
   ptc_progress_step(&run->progress, run->step, run->loss, bad && !run->options->keep_going);
-  PTC_TRY(record(run, ptc_progress_now() - begin));
+  PTC_TRY(record_step(run, ptc_progress_now() - begin));
   if (!bad || run->options->keep_going) return PTC_OK;
   return ptc_error(session->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "non-finite-loss",
                    "the loss of step %" PRId64
@@ -195,6 +224,14 @@ static ptc_status_t report_profile(run_t *run) {
   return status;
 }
 
+static ptc_status_t open_metrics(run_t *run) {
+  ptc_str_t path = {0};
+  ptc_str_printf(&path, "%s/metrics.jsonl", run->options->run_dir);
+  ptc_status_t status = ptc_metrics_open(run->session->diag, path.data, run->step, &run->metrics);
+  ptc_str_deinit(&path);
+  return status;
+}
+
 static ptc_status_t train(run_t *run) {
   ptc_session_t *session = run->session;
   const ptc_run_plan_options_t *options = run->options;
@@ -209,7 +246,7 @@ static ptc_status_t train(run_t *run) {
   PTC_TRY(make_state(run));
   run->num_steps =
       options->steps ? options->steps : (int64_t)ptc_session_setting(session, "steps", 1000);
-  PTC_TRY(ptc_run_metrics_open(session->diag, options->run_dir, run->step, &run->metrics));
+  PTC_TRY(open_metrics(run));
   ptc_progress_init(&run->progress, options->quiet, run->step, run->num_steps,
                     ptc_session_tokens(session));
   if (options->profile) ptc_executor_set_profile(session->executor, true);
@@ -221,9 +258,13 @@ static ptc_status_t train(run_t *run) {
 }
 
 ptc_status_t ptc_run_plan(ptc_session_t *session, const ptc_run_plan_options_t *options) {
-  run_t run = {.session = session, .options = options, .saved_step = -1};
+  run_t run = {.session = session,
+               .options = options,
+               .saved_step = -1,
+               .metrics.fd = -1,
+               .begin = ptc_progress_now()};
   ptc_status_t status = train(&run);
-  ptc_run_metrics_close(&run.metrics);
+  ptc_metrics_close(&run.metrics);
   ptc_data_close(run.data);
   ptc_data_close(run.val);
   return status;

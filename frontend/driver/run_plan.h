@@ -27,7 +27,7 @@ typedef struct ptc_run_plan_options_s {
 // Trains until the last step, or until SIGINT or SIGTERM; then writes a checkpoint. Under run_dir:
 // metrics.jsonl, one object per line; checkpoints; with |profile|, profile.json. Prints the last losses to
 // stdout. Diagnostics: those of session.h, runtime/data.h and runtime/checkpoint.h, "no-task",
-// "non-finite-loss" (unless keep_going), "run-exists", "no-grads", "write-metrics".
+// "non-finite-loss" (unless keep_going), "run-exists", "no-grads", and those of runtime/metrics.h.
 ptc_status_t ptc_run_plan(ptc_session_t *session, const ptc_run_plan_options_t *options);
 
 #endif  // PTC_FRONTEND_DRIVER_RUN_PLAN_H_

@@ -20,7 +20,7 @@ void ptc_show_memory(const ptc_plan_t *plan, const ptc_task_t *task, ptc_show_fo
                      FILE *out);
 void ptc_show_kernels(const ptc_plan_t *plan, ptc_show_format_t format, FILE *out);
 void ptc_show_config(const ptc_plan_t *plan, ptc_show_format_t format, FILE *out);
-// The losses that the run in |run_dir| has recorded. "read-metrics" (PTC_IO), "bad-metrics".
+// The losses that the run in |run_dir| has recorded. "no-metrics", and those of runtime/metrics.h.
 ptc_status_t ptc_show_loss(ptc_diag_t *diag, const char *run_dir, ptc_show_format_t format,
                            FILE *out);
 

@@ -1,13 +1,12 @@
 // `ptc show RUN loss`: the curve of a run's metrics.jsonl.
-#include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "frontend/driver/show.h"
 #include "ir/base/vec.h"
+#include "runtime/metrics.h"
 
 enum { PLOT_COLUMNS = 72, PLOT_ROWS = 18 };
 
@@ -20,37 +19,13 @@ typedef struct curves_s {
   PTC_VEC(point_t) train, val;
 } curves_t;
 
-static ptc_status_t read_line(ptc_diag_t *diag, const char *path, int32_t number, const char *text,
-                              curves_t *curves) {
-  json_error_t error;
-  json_t *row = json_loads(text, 0, &error);
-  const json_t *step = json_object_get(row, "step"), *loss = json_object_get(row, "loss"),
-               *val = json_object_get(row, "val_loss");
-  ptc_status_t status = PTC_OK;
-  if (!json_is_integer(step))
-    status = ptc_error(diag, (ptc_loc_t){.file = path, .line = number}, PTC_INVALID_INPUT,
-                       "bad-metrics", "this is no line of a run's metrics: an object with a step");
-  if (status == PTC_OK && json_is_number(loss))
-    PTC_VEC_PUSH(&curves->train, ((point_t){json_integer_value(step), json_number_value(loss)}));
-  if (status == PTC_OK && json_is_number(val))
-    PTC_VEC_PUSH(&curves->val, ((point_t){json_integer_value(step), json_number_value(val)}));
-  json_decref(row);
-  return status;
-}
-
-static ptc_status_t read_curves(ptc_diag_t *diag, const char *path, curves_t *curves) {
-  char *text, *save = NULL;
-  size_t len;
-  if (ptc_read_file(path, &text, &len) != PTC_OK)
-    return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_IO, "read-metrics",
-                     "cannot read the run's metrics: %s", strerror(errno));
-  ptc_status_t status = PTC_OK;
-  int32_t number = 0;
-  for (char *line = strtok_r(text, "\n", &save); line && status == PTC_OK;
-       line = strtok_r(NULL, "\n", &save))
-    status = read_line(diag, path, ++number, line, curves);
-  free(text);
-  return status;
+static void add_record(const ptc_metrics_record_t *record, curves_t *curves) {
+  if (!isfinite(record->loss)) return;
+  const point_t point = {record->step, record->loss};
+  if (strcmp(record->kind, "train") == 0)
+    PTC_VEC_PUSH(&curves->train, point);
+  else
+    PTC_VEC_PUSH(&curves->val, point);
 }
 
 typedef struct frame_s {
@@ -176,9 +151,14 @@ ptc_status_t ptc_show_loss(ptc_diag_t *diag, const char *run_dir, ptc_show_forma
   ptc_str_t path = {0};
   curves_t curves = {0};
   ptc_str_printf(&path, "%s/metrics.jsonl", run_dir);
-  ptc_status_t status = read_curves(diag, path.data, &curves);
+  ptc_metrics_t metrics;
+  ptc_status_t status = ptc_metrics_read(diag, path.data, &metrics);
+  if (status == PTC_OK) {
+    for (int64_t i = 0; i < metrics.count; i++) add_record(&metrics.records[i], &curves);
+    ptc_metrics_deinit(&metrics);
+  }
   if (status == PTC_OK && curves.train.len + curves.val.len == 0)
-    status = ptc_error(diag, (ptc_loc_t){.file = path.data}, PTC_INVALID_INPUT, "bad-metrics",
+    status = ptc_error(diag, (ptc_loc_t){.file = path.data}, PTC_INVALID_INPUT, "no-metrics",
                        "the run has recorded no loss yet");
   if (status == PTC_OK && format == PTC_SHOW_TEXT) print_text(&curves, out);
   if (status == PTC_OK && format == PTC_SHOW_SVG) print_svg(&curves, out);
