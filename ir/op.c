@@ -66,6 +66,11 @@ bool ptc_op_next_attr_spec(ptc_opcode_t opcode, int32_t *cursor, ptc_attr_spec_t
   return true;
 }
 
+bool ptc_op_execution_attr(const char *name, ptc_attr_kind_t *out_kind) {
+  *out_kind = strcmp(name, "kernel") == 0 ? PTC_ATTR_INT : PTC_ATTR_BOOL;
+  return *out_kind == PTC_ATTR_INT || strcmp(name, "inline") == 0;
+}
+
 int64_t ptc_op_int(const ptc_op_t *op, const char *name) {
   return ptc_attrs_int(&op->attrs, name, 0);
 }

@@ -46,6 +46,10 @@ typedef struct ptc_attr_spec_s {
 } ptc_attr_spec_t;
 bool ptc_op_next_attr_spec(ptc_opcode_t opcode, int32_t *cursor, ptc_attr_spec_t *out_spec);
 
+// The kind of an attribute that any op may have, since it says how the op is executed: kernel:i, inline:b
+// (passes/build_kernels.h). False for other names.
+bool ptc_op_execution_attr(const char *name, ptc_attr_kind_t *out_kind);
+
 // Shorthands for op attributes.
 int64_t ptc_op_int(const ptc_op_t *op, const char *name);         // 0 if absent
 double ptc_op_float(const ptc_op_t *op, const char *name);        // 0 if absent

@@ -249,6 +249,7 @@ static bool parse_free(ptc_parser_t *p, ptc_attrs_t *attrs, ptc_attr_t attr) {
 
 // Looks |attr| up among the attributes of the op and takes its kind.
 static bool find_spec(ptc_parser_t *p, ptc_opcode_t opcode, ptc_loc_t loc, ptc_attr_t *attr) {
+  if (ptc_op_execution_attr(attr->name, &attr->kind)) return true;
   enum { MAX_NAMES = 16 };
   ptc_attr_spec_t specs[MAX_NAMES];
   const char *names[MAX_NAMES];

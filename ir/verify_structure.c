@@ -246,9 +246,8 @@ static void check_attr_names(structure_t *v, const ptc_op_t *op) {
     int32_t cursor = 0;
     ptc_attr_spec_t spec;
     const ptc_attr_t *attr = &op->attrs.items[i];
-    // How an op is executed may be said of any.
-    bool known = (attr->kind == PTC_ATTR_INT && strcmp(attr->name, "kernel") == 0) ||
-                 (attr->kind == PTC_ATTR_BOOL && strcmp(attr->name, "inline") == 0);
+    ptc_attr_kind_t kind;
+    bool known = ptc_op_execution_attr(attr->name, &kind) && attr->kind == kind;
     while (!known && ptc_op_next_attr_spec(op->opcode, &cursor, &spec))
       known = strcmp(spec.name, op->attrs.items[i].name) == 0;
     if (!known)

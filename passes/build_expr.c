@@ -215,13 +215,15 @@ ptc_kx_t ptc_kbuild_scale(ptc_kbuild_t *b, ptc_kx_t x, int64_t factor) {
 typedef struct known_s {
   ptc_kx_t index[PTC_MAX_DIMS];
   ptc_kx_t guard, result;
+  double fill;
   bool checked;
   struct known_s *next;
 } known_t;
 
 static ptc_kx_t find_known(const ptc_kbuild_t *b, const ptc_value_t *value, const ptc_kx_t *index) {
   for (known_t *k = ptc_map_get(&b->known, value); k; k = k->next) {
-    bool same = k->guard == b->guard && k->checked == b->checked;
+    bool same = k->guard == b->guard && k->checked == b->checked &&
+                memcmp(&k->fill, &b->fill, sizeof(k->fill)) == 0;
     for (int32_t i = 0; same && i < value->type->num_dims; i++) same = k->index[i] == index[i];
     if (same) return k->result;
   }
@@ -232,6 +234,7 @@ static void remember(ptc_kbuild_t *b, const ptc_value_t *value, const ptc_kx_t *
                      ptc_kx_t result) {
   known_t *k = PTC_ARENA_NEW(b->arena, known_t);
   *k = (known_t){.guard = b->guard,
+                 .fill = b->fill,
                  .checked = b->checked,
                  .result = result,
                  .next = ptc_map_get(&b->known, value)};
@@ -265,6 +268,7 @@ static ptc_kx_t load(ptc_kbuild_t *b, ptc_value_t *value, const ptc_kx_t *index)
                                            .dtype = value->type->dtype,
                                            .param = param,
                                            .guard = b->guard,
+                                           .value = b->guard < 0 ? 0 : b->fill,
                                            .checked = b->checked,
                                            .num_args = value->type->num_dims,
                                            .args = index});

@@ -16,6 +16,7 @@ typedef struct ptc_kbuild_s {
   ptc_value_t *values[PTC_KERNEL_MAX_PARAMS], *inputs[PTC_KERNEL_MAX_PARAMS];
   ptc_map_t known;    // value -> expressions made so far, by index
   ptc_kx_t guard;     // every LOAD made now is under this condition; or NONE
+  double fill;        // where it does not hold
   bool checked;       // and its index comes from data
   uint32_t row, col;  // loop dims of rows and columns, by which reductions are recognized
   const ptc_value_t *hole_value;  // GEMM: the einsum's result, which is hole 0

@@ -51,18 +51,17 @@ static ptc_kx_t within(ptc_kbuild_t *b, ptc_kx_t x, int64_t lo, int64_t hi, int6
 static ptc_kx_t guarded(ptc_kbuild_t *b, ptc_value_t *value, const ptc_kx_t *index, ptc_kx_t guard,
                         double fill) {
   const ptc_kx_t outer = b->guard;
+  const double outer_fill = b->fill;
+  const ptc_dtype_t dtype = value->type->dtype;
   b->guard = ptc_kbuild_both(b, outer, guard);
+  if (guard >= 0) b->fill = ptc_dtype_round(dtype, fill);
   const ptc_kx_t x = ptc_kbuild_value(b, value, index);
   b->guard = outer;
+  b->fill = outer_fill;
   if (x < 0 || guard < 0) return x;
-  const ptc_kexpr_t *e = &b->kb.kernel->exprs[x];
-  if (e->kind == PTC_KX_LOAD && outer < 0) {
-    ptc_kexpr_t filled = *e;
-    filled.value = ptc_dtype_round(e->dtype, fill);
-    return ptc_kb_expr(&b->kb, filled);
-  }
-  const ptc_kx_t other = ptc_kb_const(&b->kb, e->dtype, ptc_dtype_round(e->dtype, fill));
-  return ptc_kbuild_select(b, guard, x, other);
+  // A load has the fill at hand.
+  if (outer < 0 && b->kb.kernel->exprs[x].kind == PTC_KX_LOAD) return x;
+  return ptc_kbuild_select(b, guard, x, ptc_kb_const(&b->kb, dtype, ptc_dtype_round(dtype, fill)));
 }
 
 ptc_kx_t ptc_kbuild_concat(ptc_kbuild_t *b, const ptc_op_t *op, int32_t result,
