@@ -311,7 +311,11 @@ static ptc_status_t check_export(export_t *x) {
                        "the lines give %" PRId64 " elements of \"%s\", which has %" PRId64,
                        filled[i], x->theirs.data[i].name, wanted);
   }
-  return PTC_OK;
+  int64_t twice = ptc_map_find_their_overlap(&x->links, x->their_index, x->theirs.len);
+  if (twice < 0) return PTC_OK;
+  const ptc_map_link_t *link = &x->links.links.data[twice];
+  return ptc_error(x->diag, loc_of(link), PTC_INVALID_INPUT, "map-parts",
+                   "elements of \"%s\" are given twice, or in too many parts", link->theirs);
 }
 
 static void fill(export_t *x, int64_t index, unsigned char *data) {

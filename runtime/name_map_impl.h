@@ -67,6 +67,11 @@ typedef struct ptc_map_axis_s {
   int64_t extent, ours, theirs;  // strides in elements
 } ptc_map_axis_t;
 
+// Part of a dim: [first, first + extent).
+typedef struct ptc_map_span_s {
+  int64_t first, extent;
+} ptc_map_span_t;
+
 // A rule applied to one of our tensors: which elements are which of theirs.
 typedef struct ptc_map_link_s {
   const ptc_map_rule_t *rule;  // NULL: the same name and shape
@@ -74,7 +79,8 @@ typedef struct ptc_map_link_s {
   const char *theirs;          // name, in the links' arena
   ptc_map_axis_t axes[PTC_MAX_DIMS];
   int32_t num_axes;
-  int64_t ours_first;  // element
+  int64_t ours_first;                                                  // element
+  ptc_map_span_t ours_spans[PTC_MAX_DIMS], their_spans[PTC_MAX_DIMS];  // the same, dim by dim
   int64_t num_elements;
   // Of the tensor of theirs, dim by dim, indices included.
   int32_t num_dims;
@@ -88,6 +94,12 @@ typedef struct ptc_map_links_s {
   PTC_VEC(ptc_map_link_t) links;
 } ptc_map_links_t;
 
+// A link that shares elements with another, of ours or (by |owners|: the tensor of each link) of theirs; -1: none.
+// A tensor in very many parts counts as such: nobody compared them.
+int64_t ptc_map_find_overlap(const ptc_map_links_t *links, const ptc_host_tensor_t *ours,
+                             int64_t num_ours);
+int64_t ptc_map_find_their_overlap(const ptc_map_links_t *links, const int64_t *owners,
+                                   int64_t num_theirs);
 // Whether |name| is one of |pattern|; then sets its variables in |vars| (-1: not set; a variable that occurs twice
 // must be the same number).
 bool ptc_map_match(const ptc_map_pattern_t *pattern, const char *name, int64_t *vars);

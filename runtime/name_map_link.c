@@ -88,11 +88,10 @@ static ptc_map_slice_t slice_at(const ptc_map_side_t *side, int32_t dim) {
   return dim < side->num_slices ? side->slices[dim] : (ptc_map_slice_t){PTC_MAP_ALL, 0, 0};
 }
 
-// The dims that the rule's slices leave of our tensor, and the first element. False: it has not these parts.
-static bool slice_ours(linker_t *l, const int64_t *vars, int64_t *out_first) {
+// The dims that the rule's slices leave of our tensor, and where |link| begins. False: it has not these parts.
+static bool slice_ours(linker_t *l, const int64_t *vars, ptc_map_link_t *link) {
   const ptc_map_side_t *side = &l->rule->ours;
   int64_t stride = 1;
-  *out_first = 0;
   l->num_dims = 0;
   for (int32_t d = l->tensor->num_dims - 1; d >= 0; d--) {
     const ptc_map_slice_t slice = slice_at(side, d);
@@ -111,7 +110,8 @@ static bool slice_ours(linker_t *l, const int64_t *vars, int64_t *out_first) {
       left = 1;
       if (first >= extent) return false;
     }
-    *out_first += first * stride;
+    link->ours_first += first * stride;
+    link->ours_spans[d] = (ptc_map_span_t){first, left};
     if (slice.kind <= PTC_MAP_RANGE)
       l->dims[l->num_dims++] =
           (dim_t){l->tensor->dim_names ? l->tensor->dim_names[d] : NULL, d, left, stride, false};
@@ -188,12 +188,20 @@ static ptc_status_t slice_theirs(linker_t *l, ptc_map_link_t *link, const int64_
     link->slices[d] = slice;
     link->extents[d] = 1;
     link->first_axes[d] = link->end_axes[d] = group ? ends[group - 1] : 0;
+    link->their_spans[d] = (ptc_map_span_t){slice.a, 1};
     if (slice.kind == PTC_MAP_INDEX) continue;
     if (group == num_groups)
       return bad_dims(l, "their tensor has more dims than ours give it", NULL);
     link->end_axes[d] = ends[group++];
     for (int32_t a = link->first_axes[d]; a < link->end_axes[d]; a++)
       link->extents[d] *= link->axes[a].extent;
+    int64_t first = slice.kind == PTC_MAP_ALL ? 0 : slice.a, whole;
+    if (slice.kind == PTC_MAP_PART) {
+      if (__builtin_mul_overflow(slice.b, link->extents[d], &whole))
+        return bad_dims(l, "their tensor is too large", NULL);
+      first *= link->extents[d];
+    }
+    link->their_spans[d] = (ptc_map_span_t){first, link->extents[d]};
   }
   link->num_dims = d;
   return PTC_OK;
@@ -201,8 +209,7 @@ static ptc_status_t slice_theirs(linker_t *l, ptc_map_link_t *link, const int64_
 
 static ptc_status_t add_link(linker_t *l, const int64_t *vars) {
   ptc_map_link_t link = {.rule = l->rule, .tensor = l->index, .num_elements = 1};
-  if (!slice_ours(l, vars, &link.ours_first))
-    return bad_dims(l, "it has not the line's part", NULL);
+  if (!slice_ours(l, vars, &link)) return bad_dims(l, "it has not the line's part", NULL);
   PTC_TRY(split_dims(l));
   int32_t ends[PTC_MAX_DIMS] = {0}, num_groups = 0;
   PTC_TRY(add_axes(l, &link, ends, &num_groups));
@@ -248,11 +255,63 @@ static void link_same(linker_t *l) {
   for (int32_t d = tensor->num_dims - 1; d >= 0; d--) {
     link.axes[d] = (ptc_map_axis_t){tensor->shape[d], link.num_elements, 0};
     link.extents[d] = tensor->shape[d];
+    link.ours_spans[d] = link.their_spans[d] = (ptc_map_span_t){0, tensor->shape[d]};
     link.first_axes[d] = d;
     link.end_axes[d] = d + 1;
     link.num_elements *= tensor->shape[d];
   }
   PTC_VEC_PUSH(&l->links->links, link);
+}
+
+// --- overlaps
+
+static bool overlap(const ptc_map_span_t *a, const ptc_map_span_t *b, int32_t num_dims) {
+  for (int32_t d = 0; d < num_dims; d++)
+    if (a[d].first >= b[d].first + b[d].extent || b[d].first >= a[d].first + a[d].extent)
+      return false;
+  return true;
+}
+
+// |links| of one tensor, chained by |next| from |first| on.
+static int64_t find_overlap(const ptc_map_link_t *links, int64_t first, const int64_t *next,
+                            bool ours, int32_t num_dims) {
+  enum { MAX_PARTS = 4096 };
+  int64_t parts = 0;
+  for (int64_t i = first; i >= 0; i = next[i]) {
+    if (++parts > MAX_PARTS) return i;
+    for (int64_t k = next[i]; k >= 0; k = next[k])
+      if (ours ? overlap(links[i].ours_spans, links[k].ours_spans, num_dims)
+               : overlap(links[i].their_spans, links[k].their_spans, links[i].num_dims))
+        return k;
+  }
+  return -1;
+}
+
+static int64_t find_overlaps(const ptc_map_links_t *links, const int64_t *owners,
+                             int64_t num_owners, const ptc_host_tensor_t *ours) {
+  ptc_arena_t scratch = {0};
+  int64_t *first = PTC_ARENA_ARRAY(&scratch, int64_t, num_owners), found = -1;
+  int64_t *next = PTC_ARENA_ARRAY(&scratch, int64_t, links->links.len);
+  for (int64_t i = 0; i < num_owners; i++) first[i] = -1;
+  for (int64_t i = links->links.len - 1; i >= 0; i--) {
+    int64_t owner = owners ? owners[i] : links->links.data[i].tensor;
+    next[i] = first[owner];
+    first[owner] = i;
+  }
+  for (int64_t i = 0; i < num_owners && found < 0; i++)
+    found = find_overlap(links->links.data, first[i], next, ours, ours ? ours[i].num_dims : 0);
+  ptc_arena_deinit(&scratch);
+  return found;
+}
+
+int64_t ptc_map_find_overlap(const ptc_map_links_t *links, const ptc_host_tensor_t *ours,
+                             int64_t num_ours) {
+  return find_overlaps(links, NULL, num_ours, ours);
+}
+
+int64_t ptc_map_find_their_overlap(const ptc_map_links_t *links, const int64_t *owners,
+                                   int64_t num_theirs) {
+  return find_overlaps(links, owners, num_theirs, NULL);
 }
 
 // --- all links
@@ -283,7 +342,12 @@ static ptc_status_t check_parts(ptc_diag_t *diag, const ptc_map_links_t *links,
   }
   free(given);
   free(rules);
-  return status;
+  int64_t twice = status == PTC_OK ? ptc_map_find_overlap(links, ours, count) : -1;
+  if (twice < 0) return status;
+  const ptc_map_link_t *link = &links->links.data[twice];
+  return ptc_error(diag, link->rule ? link->rule->loc : (ptc_loc_t){0}, PTC_INVALID_INPUT,
+                   "map-parts", "elements of \"%s\" are given twice, or in too many parts",
+                   ours[link->tensor].name);
 }
 
 ptc_status_t ptc_map_link(ptc_diag_t *diag, const ptc_name_map_t *map,

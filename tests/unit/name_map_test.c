@@ -523,6 +523,7 @@ static void test_unfit(void) {
       {"a = t[0/4, :]", "map-dims"},
       {"a = t[0:3, :]", "map-dims"},
       {"a[0] = t[0]", "map-parts"},
+      {"a[0] = t[0]\na[1] = t[0]", "map-parts"},
       {"a = t\nb = t : x y", "map-parts"},
       {"a = t : x, y where q = i:2 j", "map-dims"},
       {"a = t : x, i j where y = i:2 j", "map-dims"},
@@ -549,6 +550,7 @@ static void test_unfit_export(void) {
     const char *map, *id, *path;
   } rows[] = {
       {"a[0/2] = t", "map-parts", NULL},
+      {"a[0/2] = t\na[0:2] = w", "map-parts", NULL},
       {"a[1, :, :] = t", "map-parts", NULL},
       {"a = t\na = u", "map-shape", NULL},
       {"a[:, 0:3] = t\na[:, 3:9] = u", "map-shape", NULL},
@@ -560,6 +562,7 @@ static void test_unfit_export(void) {
     ptc_diag_init(&diag);
     ours_of(&m, "t", 2, 2, 3, 0);
     if (strchr(rows[i].map, 'u')) ours_of(&m, "u", 2, 3, 6, 0);
+    if (strchr(rows[i].map, 'w')) ours_of(&m, "w", 2, 2, 3, 0);
     ptc_name_map_t *map;
     CU_ASSERT_EQUAL_FATAL(
         ptc_name_map_parse(&diag, "a.map", rows[i].map, strlen(rows[i].map), &map), PTC_OK);
