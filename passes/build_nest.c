@@ -326,12 +326,9 @@ static bool check_op(legal_t *l, int32_t at, const ptc_use_map_t *uses) {
 static bool check_group(ptc_nest_plan_t *plan, ptc_op_t *const *ops, int32_t num_ops,
                         const ptc_use_map_t *uses) {
   legal_t l = {.plan = plan, .ops = ops, .num_ops = num_ops};
-  uint32_t all = 0;
   bool whole = false;
-  for (int32_t i = 0; i < plan->num_dims; i++) {
-    all |= UINT32_C(1) << i;
+  for (int32_t i = 0; i < plan->num_dims; i++)
     if (plan->extent[i] > 1) l.wide |= UINT32_C(1) << i;
-  }
   l.grid = l.wide & ~plan->row & ~plan->col;
   // The gradient of logits, the largest value of most programs, takes their bytes: only if nothing else in
   // the kernel goes over them.

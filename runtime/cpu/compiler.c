@@ -28,7 +28,7 @@ static const char *const common_flags[] = {
     // As the program itself, at a level that compiles quickly.
     "-O1",
     "-g",
-    "-fsanitize=" PTC_SANITIZE,
+    ("-fsanitize=" PTC_SANITIZE),
     "-fno-sanitize-recover=all",
     "-fno-omit-frame-pointer",
 #else
