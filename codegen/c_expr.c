@@ -54,6 +54,7 @@ void ptc_c_scope_init(ptc_c_scope_t *scope, ptc_arena_t *arena, const ptc_kernel
   scope->hash_text = PTC_ARENA_ARRAY(arena, const char *, count);
   scope->word_array = PTC_ARENA_ARRAY(arena, const char *, count);
   scope->word_place = PTC_ARENA_ARRAY(arena, const char *, count);
+  scope->normal_array = PTC_ARENA_ARRAY(arena, const char *, count);
   for (int32_t d = 0; d < kernel->num_dims; ++d)
     scope->index_text[d] = ptc_c_index_name(arena, kernel, d);
 }
@@ -207,7 +208,10 @@ static const char *random_text(ptc_c_scope_t *scope, ptc_kx_t expr, int32_t inde
   if (strcmp(e->dist, "bits01") == 0)
     return ptc_c_round(arena, e->dtype, ptc_arena_printf(arena, "ptc_bits01(%s)", word));
   const char *value;
-  if (normal)
+  if (normal && scope->normal_array && scope->normal_array[expr])
+    value = ptc_arena_printf(arena, "%.17g + %.17g * %s[%s]", e->b, e->a, scope->normal_array[expr],
+                             scope->word_place[expr]);
+  else if (normal)
     value = ptc_arena_printf(arena, "%.17g + %.17g * ptc_normal(%s, %s, %s)", e->b, e->a, even, odd,
                              is_odd);
   else if (strcmp(e->dist, "truncated_normal") == 0)

@@ -320,6 +320,12 @@ static void words_of(ptc_c_nest_t *nest, ptc_kx_t expr, int32_t inner, const cha
                  scope->value_text[e->args[2]], scope->hash_text[expr]);
   scope->word_array[expr] = ptc_arena_printf(nest->arena, "words%d", expr);
   scope->word_place[expr] = ptc_arena_printf(nest->arena, "lane%d + j", expr);
+  if (strcmp(e->dist, "normal") != 0) return;
+  ptc_c_indent(out, indent);
+  ptc_str_printf(out, "double normals%d[%d];\n", expr, PTC_NEST_BLOCK + 8);
+  ptc_c_indent(out, indent);
+  ptc_str_printf(out, "ptc_normals(normals%d, words%d, %s + lane%d);\n", expr, expr, count, expr);
+  scope->normal_array[expr] = ptc_arena_printf(nest->arena, "normals%d", expr);
 }
 
 void ptc_nest_random_words(ptc_c_nest_t *nest, const ptc_kx_t *roots, int32_t num_roots,
@@ -328,7 +334,8 @@ void ptc_nest_random_words(ptc_c_nest_t *nest, const ptc_kx_t *roots, int32_t nu
 }
 
 void ptc_nest_forget_words(ptc_c_nest_t *nest) {
-  for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i) nest->scope.word_array[i] = NULL;
+  for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i)
+    nest->scope.word_array[i] = nest->scope.normal_array[i] = NULL;
 }
 
 // --- the printer

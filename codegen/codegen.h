@@ -74,6 +74,8 @@ typedef struct ptc_c_scope_s {
   // Per RANDOM: an array of Philox words, and the C expression of the current element's place in it; the
   // array begins at an element that is a multiple of 4. NULL: the words are computed one by one.
   const char **word_array, **word_place;
+  // Per RANDOM of dist "normal" that has a word_array: an array of standard normal numbers, or NULL.
+  const char **normal_array;
   // A C variable that is or-ed with 1 where a checked index is out of range; NULL: *call->fault is set.
   const char *fault_text;
   ptc_arena_t *arena;
