@@ -239,11 +239,14 @@ bool ptc_nest_is_expensive(const ptc_c_nest_t *nest, ptc_kx_t expr) {
   return false;
 }
 
-static double ns_of(const ptc_kernel_t *kernel, const ptc_kexpr_t *e) {
+double ptc_nest_expr_ns(const ptc_kernel_t *kernel, const ptc_kexpr_t *e) {
   const bool wide = e->num_args > 0 && kernel->exprs[e->args[0]].dtype == PTC_F64;
   if (e->kind == PTC_KX_LOAD)
     return e->varies ? 0.1 * (double)ptc_dtype_bytes(kernel->params[e->param].dtype) : 0;
   if (e->kind == PTC_KX_RANDOM) return strcmp(e->dist, "bits01") == 0 ? 1 : 40;
+  const bool circular =
+      e->kind == PTC_KX_OP && (e->opcode == PTC_OP_SIN || e->opcode == PTC_OP_COS);
+  if (circular && !wide) return 5;
   if (is_transcendental(e)) return wide || e->opcode == PTC_OP_POW ? 20 : 1;
   return e->kind == PTC_KX_OP || e->kind == PTC_KX_REDUCE ? 0.05 : 0;
 }
@@ -252,7 +255,7 @@ static double estimate(const ptc_c_nest_t *nest) {
   const ptc_kernel_t *kernel = nest->kernel;
   double ns = 0.05;
   for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i)
-    if (nest->as_value[i]) ns += ns_of(kernel, &kernel->exprs[i]);
+    if (nest->as_value[i]) ns += ptc_nest_expr_ns(kernel, &kernel->exprs[i]);
   for (int32_t i = 0; i < kernel->num_stores; ++i)
     if (ptc_nest_store_varies(kernel, &kernel->stores[i]) & nest->row)
       ns += 0.1 * (double)ptc_dtype_bytes(kernel->params[kernel->stores[i].param].dtype);
@@ -302,6 +305,9 @@ static void words_of(ptc_c_nest_t *nest, ptc_kx_t expr, int32_t inner, const cha
   if (inner < 0 || form.coef[inner] != 1) return;
   for (int32_t i = 0; i < form.num_terms; ++i)
     if (!scope->value_text[form.terms[i]]) return;
+  for (int32_t i = 1; i < 3; ++i)  // constants need no statement
+    if (nest->kernel->exprs[e->args[i]].kind == PTC_KX_CONST)
+      ptc_c_eval(scope, e->args[i], indent, nest->out);
   if (!scope->value_text[e->args[1]] || !scope->value_text[e->args[2]]) return;
   const char *index = scope->index_text[inner];
   scope->index_text[inner] = start;
@@ -340,15 +346,65 @@ void ptc_nest_forget_words(ptc_c_nest_t *nest) {
 
 // --- the printer
 
+// Dims that nothing depends on are left out.
 static void split_dims(ptc_c_nest_t *nest) {
   const ptc_kernel_t *kernel = nest->kernel;
+  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i)
+    if (nest->used[i])
+      nest->used_dims |= kernel->exprs[i].varies |
+                         (kernel->exprs[i].kind == PTC_KX_REDUCE ? kernel->exprs[i].over : 0);
+  for (int32_t i = 0; i < kernel->num_stores; ++i)
+    nest->used_dims |= ptc_nest_store_varies(kernel, &kernel->stores[i]);
   nest->num_grid = nest->num_col = nest->num_row = 1;
+  int32_t count = 0;
   for (int32_t d = 0; d < kernel->num_dims; ++d) {
+    if (!(nest->used_dims >> d & 1)) continue;
     const bool grid = d < kernel->num_grid;
     const bool col = !grid && d < kernel->num_grid + kernel->num_col;
+    nest->dims[count++] = d;
+    ++*(grid ? &nest->num_grid_dims : col ? &nest->num_col_dims : &nest->num_row_dims);
     *(grid ? &nest->grid : col ? &nest->col : &nest->row) |= UINT32_C(1) << d;
     *(grid ? &nest->num_grid : col ? &nest->num_col : &nest->num_row) *= kernel->dims[d].extent;
   }
+}
+
+// Whether everything is reduced over all dims, in whatever order.
+static bool reduces_all(const ptc_c_nest_t *nest) {
+  const ptc_kernel_t *kernel = nest->kernel;
+  uint32_t all = 0;
+  bool some = false;
+  for (int32_t d = 0; d < kernel->num_dims; ++d)
+    if (kernel->dims[d].extent != 1) all |= nest->used_dims & UINT32_C(1) << d;
+  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i) {
+    const ptc_kexpr_t *e = &kernel->exprs[i];
+    if (!nest->as_value[i] || e->kind != PTC_KX_REDUCE) continue;
+    if ((e->over & all) != all || e->reduce == PTC_KX_ARGMAX) return false;
+    some = true;
+  }
+  return some;
+}
+
+// The dims become one row, in the order of the largest operand's memory.
+static void flatten(ptc_c_nest_t *nest) {
+  const ptc_kernel_t *kernel = nest->kernel;
+  ptc_c_affine_t order = {0};
+  double most = -1;
+  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i) {
+    const ptc_kexpr_t *e = &kernel->exprs[i];
+    if (!nest->as_value[i] || e->kind != PTC_KX_LOAD) continue;
+    double bytes = (double)ptc_dtype_bytes(kernel->params[e->param].dtype);
+    for (int32_t d = 0; d < kernel->params[e->param].num_dims; ++d)
+      bytes *= (double)kernel->params[e->param].extents[d];
+    if (bytes <= most) continue;
+    most = bytes;
+    order = ptc_c_address(kernel, e->param, e->args);
+  }
+  nest->row |= nest->grid | nest->col;
+  nest->grid = nest->col = 0;
+  nest->num_row *= nest->num_grid * nest->num_col;
+  nest->num_grid = nest->num_col = 1;
+  nest->num_grid_dims = nest->num_col_dims = 0;
+  nest->num_row_dims = ptc_nest_order_dims(kernel, nest->row, &order, nest->dims);
 }
 
 // An op without a C form, or an order of reductions that a nest cannot have.
@@ -371,33 +427,128 @@ static ptc_status_t check(ptc_c_nest_t *nest) {
   return PTC_OK;
 }
 
+// What the parts of a kernel share.
+typedef struct whole_s {
+  ptc_diag_t *diag;
+  ptc_arena_t *arena;
+  ptc_str_t body;
+  int32_t workspace_param, num_phases;
+  int64_t workspace_bytes, scratch_bytes;
+  int64_t *tiles;  // per phase
+  bool alone;      // there is one part
+} whole_t;
+
+enum { MAX_PHASES = 1024 };
+
+static ptc_status_t print_part(whole_t *whole, const ptc_kernel_t *kernel) {
+  ptc_str_t body = {0};
+  ptc_c_nest_t nest = {.diag = whole->diag,
+                       .arena = whole->arena,
+                       .kernel = kernel,
+                       .out = &body,
+                       .workspace_param = whole->workspace_param,
+                       .workspace_bytes = whole->workspace_bytes};
+  const size_t count = (size_t)kernel->num_exprs + 1;
+  nest.used = PTC_ARENA_ARRAY(whole->arena, bool, count);
+  nest.as_value = PTC_ARENA_ARRAY(whole->arena, bool, count);
+  nest.stage = PTC_ARENA_ARRAY(whole->arena, int8_t, count);
+  nest.level = PTC_ARENA_ARRAY(whole->arena, int8_t, count);
+  ptc_c_scope_init(&nest.scope, whole->arena, kernel);
+  find_uses(&nest);
+  split_dims(&nest);
+  if (reduces_all(&nest)) flatten(&nest);
+  find_levels(&nest);
+  PTC_TRY(check(&nest));
+  nest.element_ns = estimate(&nest);
+  ptc_kernel_shape_t shape = {0};
+  if (nest.has_reductions)
+    ptc_nest_print_rows(&nest, &shape);
+  else
+    ptc_nest_print_map(&nest, &shape);
+  const ptc_phase_run_t *run = shape.runs;
+  const int32_t first = whole->num_phases;
+  for (int32_t i = 0; run && i < run->num_phases && whole->num_phases < MAX_PHASES; ++i)
+    whole->tiles[whole->num_phases++] = run->tiles[i];
+  if (whole->alone) {
+    ptc_str_append(&whole->body, body.data ? body.data : "");
+  } else if (first > 0) {
+    ptc_str_printf(&whole->body, "  if (phase >= %d && phase < %d) {\n", first, whole->num_phases);
+    ptc_str_printf(&whole->body, "  const int64_t phase_of_all = phase;\n  {\n");
+    ptc_str_printf(&whole->body, "  const int64_t phase = phase_of_all - %d;\n", first);
+  } else {
+    ptc_str_printf(&whole->body, "  if (phase < %d) {\n", whole->num_phases);
+  }
+  if (!whole->alone) ptc_str_append(&whole->body, body.data ? body.data : "");
+  if (!whole->alone)
+    ptc_str_append(&whole->body, first > 0 ? "  return;\n  }}\n" : "  return;\n  }\n");
+  ptc_str_deinit(&body);
+  whole->workspace_bytes = nest.workspace_bytes;
+  if (whole->scratch_bytes < nest.scratch_bytes) whole->scratch_bytes = nest.scratch_bytes;
+  return PTC_OK;
+}
+
+// Pointers to the tables, in the workspace.
+static void declare_tables(whole_t *whole, const ptc_kernel_t *kernel, int32_t first) {
+  for (int32_t i = first; i < kernel->num_params; ++i) {
+    const ptc_kparam_t *param = &kernel->params[i];
+    int64_t bytes = ptc_dtype_bytes(param->dtype);
+    for (int32_t d = 0; d < param->num_dims; ++d) bytes *= param->extents[d];
+    const char *type = ptc_c_storage_type(param->dtype);
+    ptc_str_printf(&whole->body,
+                   "  %s *const %s = (%s *)((char *)call->params[%d] + %" PRId64 ");\n", type,
+                   ptc_c_param_name(whole->arena, kernel, i), type, whole->workspace_param,
+                   whole->workspace_bytes);
+    whole->workspace_bytes += aligned(bytes);
+  }
+}
+
+// All of it takes less than a few phases do.
+static bool is_tiny(const ptc_kernel_t *kernel) {
+  double points = 1;
+  for (int32_t d = 0; d < kernel->num_dims; ++d) points *= (double)kernel->dims[d].extent;
+  return points * kernel->num_stores < 32768;
+}
+
 ptc_status_t ptc_c_nest(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
                         const ptc_c_target_t *target, ptc_str_t *out,
                         ptc_kernel_shape_t *out_shape) {
   (void)target;
   *out_shape = (ptc_kernel_shape_t){0};
-  ptc_str_t body = {0};
-  ptc_c_nest_t nest = {.diag = diag, .arena = arena, .kernel = kernel, .out = &body};
-  const size_t count = (size_t)kernel->num_exprs + 1;
-  nest.used = PTC_ARENA_ARRAY(arena, bool, count);
-  nest.as_value = PTC_ARENA_ARRAY(arena, bool, count);
-  nest.stage = PTC_ARENA_ARRAY(arena, int8_t, count);
-  nest.level = PTC_ARENA_ARRAY(arena, int8_t, count);
-  ptc_c_scope_init(&nest.scope, arena, kernel);
-  split_dims(&nest);
-  find_uses(&nest);
-  find_levels(&nest);
-  PTC_TRY(check(&nest));
-  nest.element_ns = estimate(&nest);
-  if (nest.has_reductions)
-    ptc_nest_print_rows(&nest, out_shape);
-  else
-    ptc_nest_print_map(&nest, out_shape);
-  out_shape->workspace_bytes = nest.workspace_bytes;
-  out_shape->scratch_bytes = nest.scratch_bytes;
-  ptc_c_open(out, kernel, "");
-  ptc_str_append(out, body.data ? body.data : "");
-  ptc_str_append(out, "}\n");
-  ptc_str_deinit(&body);
-  return PTC_OK;
+  whole_t whole = {.diag = diag, .arena = arena, .workspace_param = kernel->num_params};
+  whole.tiles = PTC_ARENA_ARRAY(arena, int64_t, MAX_PHASES);
+  ptc_kernel_t tables, sums, rest, last;
+  const bool has_tables = ptc_nest_make_tables(arena, kernel, &tables, &rest) > 0;
+  bool has_sums = !is_tiny(&rest) && ptc_nest_cut_sums(arena, &rest, &sums, &last) > 0;
+  const int32_t most = (has_sums ? sums.num_stores : 0) + rest.num_stores + 1;
+  ptc_kernel_t *parts = PTC_ARENA_ARRAY(arena, ptc_kernel_t, most);
+  int32_t num_parts = 0;
+  if (has_sums) num_parts = ptc_nest_split(arena, &sums, kernel->num_params, parts);
+  if (num_parts <= 1) {  // to cut gains nothing
+    has_sums = false;
+    num_parts = 1;
+    parts[0] = rest;
+    if (!is_tiny(&rest)) num_parts = ptc_nest_split(arena, &rest, kernel->num_params, parts);
+  }
+  if (has_sums)
+    declare_tables(&whole, &sums, kernel->num_params);
+  else if (has_tables)
+    declare_tables(&whole, &tables, kernel->num_params);
+  whole.alone = !has_tables && !has_sums && num_parts == 1;
+  ptc_status_t status = has_tables ? print_part(&whole, &tables) : PTC_OK;
+  for (int32_t i = 0; i < num_parts && status == PTC_OK; ++i)
+    status = print_part(&whole, &parts[i]);
+  if (has_sums && status == PTC_OK) status = print_part(&whole, &last);
+  if (status == PTC_OK) {
+    ptc_c_open(out, kernel, "");
+    ptc_str_append(out, whole.body.data ? whole.body.data : "");
+    ptc_str_append(out, "}\n");
+    ptc_phase_run_t *run = PTC_ARENA_NEW(arena, ptc_phase_run_t);
+    *run = (ptc_phase_run_t){.count = 1, .num_phases = whole.num_phases, .tiles = whole.tiles};
+    *out_shape = (ptc_kernel_shape_t){.num_runs = 1,
+                                      .runs = run,
+                                      .workspace_bytes = whole.workspace_bytes,
+                                      .scratch_bytes = whole.scratch_bytes};
+  }
+  ptc_str_deinit(&whole.body);
+  return status;
 }

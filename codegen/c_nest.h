@@ -13,6 +13,8 @@ enum {
   PTC_NEST_BLOCK = 512,    // elements summed in f32
   PTC_NEST_GROUP = 65536,  // elements whose block sums are added first
   PTC_NEST_CHUNK = 32,     // points of a column summed in f32
+  PTC_NEST_MAX_TABLES = 8,
+  PTC_NEST_MAX_SUMS = 64,
 };
 
 typedef enum ptc_nest_over_e { PTC_NEST_ROW, PTC_NEST_COLUMN, PTC_NEST_FULL } ptc_nest_over_t;
@@ -31,10 +33,14 @@ typedef struct ptc_c_nest_s {
   const ptc_kernel_t *kernel;
   ptc_str_t *out;
   ptc_c_scope_t scope;
-  uint32_t grid, col, row;             // masks of dims
+  int32_t workspace_param;  // its place among the arguments
+  uint32_t grid, col, row;  // masks of dims
+  int32_t num_grid_dims, num_col_dims, num_row_dims;
+  int32_t dims[PTC_KERNEL_MAX_DIMS];   // those of the grid, of columns, of rows, outermost first
   int64_t num_grid, num_col, num_row;  // points
   ptc_nest_loops_t grid_loops, col_loops, row_loops;
   bool has_reductions;
+  uint32_t used_dims;
   // Per expression.
   bool *used, *as_value;
   int8_t *stage, *level;
@@ -73,7 +79,28 @@ void ptc_nest_forget_words(ptc_c_nest_t *nest);  // after the loop
 // Whether a load in |roots| that varies over |inner| is checked and not computed yet.
 bool ptc_nest_has_checked(const ptc_c_nest_t *nest, const ptc_kx_t *roots, int32_t num_roots);
 
+// Estimated time of one evaluation, without its operands.
+double ptc_nest_expr_ns(const ptc_kernel_t *kernel, const ptc_kexpr_t *e);
+
+// --- c_nest_tables.c
+// Splits |kernel| into one that fills tables and one that reads them: parameters after those of |kernel|. Returns
+// the number of tables; 0: |out_rest| is |kernel|.
+int32_t ptc_nest_make_tables(ptc_arena_t *arena, const ptc_kernel_t *kernel,
+                             ptc_kernel_t *out_tables, ptc_kernel_t *out_rest);
+// The same with reductions to scalars, if there are several: |out_sums| stores them and whatever does not wait for
+// them.
+int32_t ptc_nest_cut_sums(ptc_arena_t *arena, const ptc_kernel_t *kernel, ptc_kernel_t *out_sums,
+                          ptc_kernel_t *out_rest);
+// --- c_nest_parts.c
+// Splits the stores of |kernel| into groups that share no parameter below |num_own| (but scalars that are only read);
+// |out_parts| has room for one per store. Returns their number.
+int32_t ptc_nest_split(ptc_arena_t *arena, const ptc_kernel_t *kernel, int32_t num_own,
+                       ptc_kernel_t *out_parts);
+
 // --- c_nest_map.c: kernels without reductions
+// The dims of |mask|, those that move |form| the most first, those that do not move it before all; how many.
+int32_t ptc_nest_order_dims(const ptc_kernel_t *kernel, uint32_t mask, const ptc_c_affine_t *form,
+                            int32_t *out_dims);
 void ptc_nest_print_map(ptc_c_nest_t *nest, ptc_kernel_shape_t *out_shape);
 // --- c_nest_rows.c: kernels with reductions
 void ptc_nest_print_rows(ptc_c_nest_t *nest, ptc_kernel_shape_t *out_shape);

@@ -13,9 +13,8 @@ static double store_bytes(const ptc_kernel_t *kernel, const ptc_kstore_t *store)
   return bytes;
 }
 
-// Dims of all stores, those that move |form| the most first.
-static int32_t order_dims(const ptc_kernel_t *kernel, uint32_t mask, const ptc_c_affine_t *form,
-                          int32_t *dims) {
+int32_t ptc_nest_order_dims(const ptc_kernel_t *kernel, uint32_t mask, const ptc_c_affine_t *form,
+                            int32_t *dims) {
   int32_t count = 0;
   for (int32_t d = 0; d < kernel->num_dims; ++d) {
     if (!(mask >> d & 1)) continue;
@@ -278,7 +277,7 @@ void ptc_nest_print_map(ptc_c_nest_t *nest, ptc_kernel_shape_t *out_shape) {
     }
     int32_t dims[PTC_KERNEL_MAX_DIMS];
     ptc_c_affine_t form = ptc_c_address(kernel, store->param, store->index);
-    const int32_t count = order_dims(kernel, varies, &form, dims);
+    const int32_t count = ptc_nest_order_dims(kernel, varies, &form, dims);
     for (int32_t d = 0; d < kernel->num_dims; ++d)
       nest->scope.index_text[d] = ptc_c_index_name(nest->arena, kernel, d);
     ptc_nest_loops_t loops = ptc_nest_merge(nest, dims, count);

@@ -373,7 +373,7 @@ static void declare_partials(printer_t *p) {
           p->inside ? ptc_nest_scratch(nest, bytes) : ptc_nest_workspace(nest, bytes);
       const char *base =
           p->inside ? "call->scratch"
-                    : ptc_arena_printf(nest->arena, "call->params[%d]", nest->kernel->num_params);
+                    : ptc_arena_printf(nest->arena, "call->params[%d]", nest->workspace_param);
       ptc_str_printf(nest->out, "  %s *const part%d%s = (%s *)((char *)%s + %" PRId64 ");\n", of, i,
                      k ? "_at" : "", of, base, at);
     }
@@ -593,7 +593,7 @@ static void print_split(printer_t *p, ptc_kernel_shape_t *shape) {
       const char *type = k ? "int64_t" : ptc_nest_partial_type(nest, i);
       ptc_str_printf(out,
                      "  %s *const part%d%s = (%s *)((char *)call->params[%d] + %" PRId64 ");\n",
-                     type, i, k ? "_at" : "", type, nest->kernel->num_params,
+                     type, i, k ? "_at" : "", type, nest->workspace_param,
                      ptc_nest_workspace(nest, nest->num_grid * segments * 8));
     }
   }
@@ -646,12 +646,10 @@ static void print_split(printer_t *p, ptc_kernel_shape_t *shape) {
 
 void ptc_nest_print_rows(ptc_c_nest_t *nest, ptc_kernel_shape_t *out_shape) {
   const ptc_kernel_t *kernel = nest->kernel;
-  int32_t dims[PTC_KERNEL_MAX_DIMS];
-  for (int32_t d = 0; d < kernel->num_dims; ++d) dims[d] = d;
-  const int32_t num_row = kernel->num_dims - kernel->num_grid - kernel->num_col;
-  nest->grid_loops = ptc_nest_merge(nest, dims, kernel->num_grid);
-  nest->col_loops = ptc_nest_merge(nest, dims + kernel->num_grid, kernel->num_col);
-  nest->row_loops = ptc_nest_merge(nest, dims + kernel->num_grid + kernel->num_col, num_row);
+  const int32_t *cols = nest->dims + nest->num_grid_dims, *rows = cols + nest->num_col_dims;
+  nest->grid_loops = ptc_nest_merge(nest, nest->dims, nest->num_grid_dims);
+  nest->col_loops = ptc_nest_merge(nest, cols, nest->num_col_dims);
+  nest->row_loops = ptc_nest_merge(nest, rows, nest->num_row_dims);
   printer_t p = {.nest = nest, .segment = nest->num_row ? nest->num_row : 1};
   p.partial = PTC_ARENA_ARRAY(nest->arena, const char *, kernel->num_exprs + 1);
   p.kept_name = PTC_ARENA_ARRAY(nest->arena, const char *, kernel->num_exprs + 1);

@@ -93,12 +93,21 @@ static int64_t param_size(const ptc_kparam_t *param) {
   return size;
 }
 
+// Whether a small difference of large numbers may decide what comes out.
+static bool wants_positive(const ptc_kernel_t *kernel) {
+  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i) {
+    const ptc_kexpr_t *e = &kernel->exprs[i];
+    if (e->kind == PTC_KX_OP && (e->opcode == PTC_OP_SQRT || e->opcode == PTC_OP_LOG)) return true;
+  }
+  return false;
+}
+
 // Numbers that suit the dtype; integers are valid indices, mostly.
-static double random_value(ptc_dtype_t dtype, uint64_t *random) {
+static double random_value(ptc_dtype_t dtype, bool positive, uint64_t *random) {
   const uint64_t r = unit_random(random);
   if (dtype == PTC_BOOL) return (double)(r & 1);
   if (!ptc_dtype_is_float(dtype)) return (double)(r % 2);
-  return ptc_dtype_round(dtype, ((double)(r >> 40) * 0x1p-24 - 0.4) * 3);
+  return ptc_dtype_round(dtype, ((double)(r >> 40) * 0x1p-24 - (positive ? -0.01 : 0.4)) * 3);
 }
 
 typedef struct buffers_s {
@@ -108,13 +117,15 @@ typedef struct buffers_s {
 } buffers_t;
 
 static void buffers_init(buffers_t *b, const ptc_kernel_t *kernel, uint64_t *random) {
+  const bool positive = wants_positive(kernel);
   b->count = kernel->num_params;
   for (int32_t i = 0; i < b->count; ++i) {
     const ptc_kparam_t *param = &kernel->params[i];
     const int64_t size = param_size(param);
     const size_t bytes = (size_t)(size * ptc_dtype_bytes(param->dtype));
     b->values[i] = malloc(((size_t)size + 1) * sizeof(double));
-    for (int64_t k = 0; k < size; ++k) b->values[i][k] = random_value(param->dtype, random);
+    for (int64_t k = 0; k < size; ++k)
+      b->values[i][k] = random_value(param->dtype, positive, random);
     b->first[i] = malloc(bytes ? bytes : 1);
     b->second[i] = malloc(bytes ? bytes : 1);
     kernel_pack(param->dtype, b->values[i], size, b->first[i]);
