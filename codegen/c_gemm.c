@@ -34,7 +34,7 @@ static ptc_c_affine_t output_address(const gemm_t *gemm) {
 // Floats between packed rows of A (or 1 / MR of a panel).
 static int64_t a_pitch(const gemm_t *gemm) {
   if (gemm->a.along_k) return gemm->a_row;
-  return gemm->a_mode == GEMM_A_OWN ? gemm->kc : round_up(gemm->k_chunk, 8);
+  return gemm_panel_pitch(gemm->a_mode == GEMM_A_OWN ? gemm->kc : gemm->k_chunk);
 }
 
 static void print_constants(const gemm_t *gemm, ptc_str_t *out) {
@@ -131,22 +131,28 @@ static void print_pack_phase(const gemm_t *gemm, ptc_str_t *out) {
       out,
       "static void pack_phase(const ptc_kernel_call_t *call, int64_t chunk, int64_t tile) {\n");
   ptc_str_append(out, chunk_start);
+  const int64_t row_blocks = ceil_div(gemm->m_chunk, gemm->pack_rows);
+  const int64_t pieces = ceil_div(gemm->k_chunk, gemm->pack_depth);
   ptc_str_printf(out,
                  "  float *const packed_a = call->params[%" PRId32
                  "];\n"
-                 "  const int64_t b = bq + tile / %" PRId64
-                 ";\n"
                  "  const int64_t i = iq + tile %% %" PRId64 " * %" PRId64
                  ";\n"
                  "  const int64_t i_end = least(i + %" PRId64
                  ", least(iq + M_CHUNK, M));\n"
+                 "  const int64_t k = kq + tile / %" PRId64 " %% %" PRId64 " * %" PRId64
+                 ";\n"
+                 "  const int64_t piece_end = least(k + %" PRId64
+                 ", k_end);\n"
+                 "  const int64_t b = bq + tile / %" PRId64
+                 ";\n"
                  "  if (b >= BATCH || i >= i_end) return;\n"
-                 "  for (int64_t k0 = kq; k0 < k_end; k0 += DEPTH)\n"
-                 "    pack_a(call, b, i, i_end, k0, least(DEPTH, k_end - k0), A_PITCH,\n"
+                 "  for (int64_t k0 = k; k0 < piece_end; k0 += DEPTH)\n"
+                 "    pack_a(call, b, i, i_end, k0, least(DEPTH, piece_end - k0), A_PITCH,\n"
                  "           %s);\n"
                  "}\n\n",
-                 gemm->kernel->num_params, ceil_div(gemm->m_chunk, gemm->pack_rows),
-                 ceil_div(gemm->m_chunk, gemm->pack_rows), gemm->pack_rows, gemm->pack_rows,
+                 gemm->kernel->num_params, row_blocks, gemm->pack_rows, gemm->pack_rows, row_blocks,
+                 pieces, gemm->pack_depth, gemm->pack_depth, row_blocks * pieces,
                  packed_a_text(gemm));
 }
 

@@ -52,7 +52,7 @@ typedef struct gemm_s {
   int64_t bt, mt, nt;
   int64_t batch_chunk, m_chunk, k_chunk;
   int64_t num_chunks;
-  int64_t pack_rows;  // rows of A per tile of the pack phase
+  int64_t pack_rows, pack_depth;  // of A, per tile of the pack phase
   int64_t pack_tiles, compute_tiles;
   int64_t a_row;                                   // floats between packed rows of A (along_k)
   int64_t apack_floats;                            // workspace
@@ -79,6 +79,8 @@ void gemm_print_micro(ptc_str_t *out);
 // Text of the offset that the flat index |index| of |role| adds to |address|; in the arena.
 const char *gemm_offset_text(const gemm_t *gemm, const gemm_role_t *role,
                              const ptc_c_affine_t *address, const char *index);
+// Floats per row of panels that are |depth| deep.
+int64_t gemm_panel_pitch(int64_t depth);
 // Step of |address| per step of |role|'s flat index; false if it is not one number.
 bool gemm_role_stride(const ptc_kernel_t *kernel, const gemm_role_t *role,
                       const ptc_c_affine_t *address, int64_t *out_stride);

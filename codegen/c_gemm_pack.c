@@ -44,22 +44,17 @@ static const char pack_a_head[] =
 static void print_pack_a_plain(const gemm_t *gemm, ptc_str_t *out) {
   print_base(gemm, &gemm->a, out);
   const char *offset = gemm_offset_text(gemm, &gemm->k, &gemm->a.address, "(k0 + p)");
-  ptc_str_printf(
-      out,
-      "  for (int64_t p0 = 0; p0 < depth; p0 += 64) {\n"
-      "    const int64_t p1 = least(p0 + 64, depth);\n"
-      "    for (int64_t i = i0; i < i1; i += MR) {\n"
-      "      float *const panel = d + (i - i0) * pitch;\n"
-      "      if (i1 - i >= MR)\n"
-      "        for (int64_t p = p0; p < p1; ++p)\n"
-      "          __builtin_memcpy(panel + p * MR, s + %s + i, MR * sizeof(float));\n"
-      "      else\n"
-      "        for (int64_t p = p0; p < p1; ++p)\n"
-      "          for (int64_t r = 0; r < i1 - i; ++r) panel[p * MR + r] = s[%s + i + r];\n"
-      "    }\n"
-      "  }\n"
-      "}\n\n",
-      offset, offset);
+  ptc_str_printf(out,
+                 "  const int64_t i_edge = i1 - (i1 - i0) %% MR;\n"
+                 "  for (int64_t p = 0; p < depth; ++p) {\n"
+                 "    const float *const column = s + %s;\n"
+                 "    float *panel = d + p * MR;\n"
+                 "    for (int64_t i = i0; i < i_edge; i += MR, panel += MR * pitch)\n"
+                 "      __builtin_memcpy(panel, column + i, MR * sizeof(float));\n"
+                 "    for (int64_t i = i_edge; i < i1; ++i) *panel++ = column[i];\n"
+                 "  }\n"
+                 "}\n\n",
+                 offset);
 }
 
 static void print_pack_a_panels(const gemm_t *gemm, ptc_str_t *out) {
@@ -105,15 +100,20 @@ static void print_pack_b_rows(const gemm_t *gemm, ptc_str_t *out) {
     ptc_str_printf(out,
                    "  for (int64_t p = 0; p < depth; ++p) {\n"
                    "    const float *const row = s + %s;\n"
+                   "    // Rows far apart: no hardware prefetches across them.\n"
+                   "    const float *const ahead = s + %s;\n"
                    "    int64_t j = j0;\n"
-                   "    for (; j + NR <= j1; j += NR)\n"
+                   "    for (; j + NR <= j1; j += NR) {\n"
+                   "      __builtin_prefetch(ahead + j);\n"
                    "      __builtin_memcpy(d + (j - j0) * depth + p * NR, row + j, NR * "
                    "sizeof(float));\n"
+                   "    }\n"
                    "    for (int64_t q = 0; j < j1 && q < NR; ++q)\n"
                    "      d[(j - j0) * depth + p * NR + q] = j + q < j1 ? row[j + q] : 0;\n"
                    "  }\n"
                    "}\n\n",
-                   offset);
+                   offset,
+                   gemm_offset_text(gemm, &gemm->k, &gemm->b.address, "least(k0 + p + 12, K - 1)"));
     return;
   }
   ptc_str_printf(out,

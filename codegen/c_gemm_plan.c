@@ -5,8 +5,10 @@
 
 // The depth of a block of k. 6 rows of A (18 KiB) stay in L1, a strip of B of 64 columns (192 KiB) in L2.
 enum { MAX_DEPTH = 768, STRIP_FLOATS = 49152, MAX_STRIP = 256, TILE_ROWS = 512 };
-// Packed A of one chunk, in floats: 16 MiB.
-enum { PACK_BUDGET = 4 << 20 };
+// Packed A of one chunk, in floats: 5 MiB, so that it stays in L3 between the two phases.
+enum { PACK_BUDGET = 5 << 18 };
+// A tile of the pack phase: floats, and the depth where A is packed as panels.
+enum { PACK_TILE = 64 << 10, PACK_DEPTH = 128 };
 // As many tiles as keep 16 threads busy, where each has enough to do.
 enum { WANTED_TILES = 16 };
 static const double min_tile_flops = 2e6, one_phase_flops = 2e7;
@@ -260,11 +262,14 @@ static void choose_tiles(gemm_t *gemm) {
 
 static int64_t packed_floats(const gemm_t *gemm) {
   const int64_t depth = gemm->a.along_k ? ceil_div(gemm->k_chunk, gemm->kc) * gemm->a_row
-                                        : round_up(gemm->k_chunk, 8);
+                                        : gemm_panel_pitch(gemm->k_chunk);
   return gemm->batch_chunk * round_up(gemm->m_chunk, GEMM_ROWS) * depth;
 }
 
-// Cuts batches, then a long k, then rows, until the packed part of A fits.
+// An odd number of vectors: a row is written to many panels, which must not share sets of L1.
+int64_t gemm_panel_pitch(int64_t depth) { return (ceil_div(depth, 8) | 1) * 8; }
+
+// Cuts batches, rows down to two tiles, k, and rows again, until the packed part of A fits.
 static void choose_chunks(gemm_t *gemm) {
   gemm->batch_chunk = gemm->batch.extent;
   gemm->m_chunk = gemm->m.extent;
@@ -275,7 +280,9 @@ static void choose_chunks(gemm_t *gemm) {
   if (gemm->a_mode == GEMM_A_SHARED) {
     while (packed_floats(gemm) > PACK_BUDGET && gemm->batch_chunk > 1)
       gemm->batch_chunk = ceil_div(gemm->batch_chunk, 2);
-    while (packed_floats(gemm) > PACK_BUDGET && gemm->k_chunk > 4 * gemm->kc)
+    while (packed_floats(gemm) > PACK_BUDGET && gemm->m_chunk > 2 * gemm->mt)
+      gemm->m_chunk = round_up(ceil_div(gemm->m_chunk, 2), gemm->mt);
+    while (packed_floats(gemm) > PACK_BUDGET && gemm->k_chunk > gemm->kc)
       gemm->k_chunk = round_up(ceil_div(gemm->k_chunk, 2), gemm->kc);
     while (packed_floats(gemm) > PACK_BUDGET && gemm->m_chunk > gemm->mt)
       gemm->m_chunk = round_up(ceil_div(gemm->m_chunk, 2), gemm->mt);
@@ -286,8 +293,11 @@ static void choose_chunks(gemm_t *gemm) {
                      ceil_div(gemm->k.extent, gemm->k_chunk);
   gemm->compute_tiles = ceil_div(gemm->batch_chunk, gemm->bt) * ceil_div(gemm->m_chunk, gemm->mt) *
                         ceil_div(gemm->n.extent, gemm->nt);
-  gemm->pack_rows = round_up(max64(1, min64(gemm->m_chunk, (64 << 10) / gemm->k_chunk)), GEMM_ROWS);
-  gemm->pack_tiles = gemm->batch_chunk * ceil_div(gemm->m_chunk, gemm->pack_rows);
+  gemm->pack_depth = gemm->a.along_k ? gemm->k_chunk : min64(gemm->k_chunk, PACK_DEPTH);
+  gemm->pack_rows =
+      round_up(max64(1, min64(gemm->m_chunk, PACK_TILE / gemm->pack_depth)), GEMM_ROWS);
+  gemm->pack_tiles = gemm->batch_chunk * ceil_div(gemm->m_chunk, gemm->pack_rows) *
+                     ceil_div(gemm->k_chunk, gemm->pack_depth);
 }
 
 static void choose_memory(gemm_t *gemm) {
@@ -297,7 +307,8 @@ static void choose_memory(gemm_t *gemm) {
   gemm->bpack_floats = gemm->nt * gemm->kc;
   if (gemm->c_mode == GEMM_C_ROWS) gemm->cbuf_floats = GEMM_ROWS * gemm->nt;
   if (gemm->c_mode == GEMM_C_SCRATCH) gemm->cbuf_floats = gemm->mt * gemm->nt;
-  if (gemm->a_mode == GEMM_A_OWN) gemm->aown_floats = GEMM_OWN_ROWS * gemm->a_row;
+  if (gemm->a_mode == GEMM_A_OWN)
+    gemm->aown_floats = GEMM_OWN_ROWS * max64(gemm->a_row, gemm_panel_pitch(gemm->kc));
 }
 
 ptc_status_t gemm_plan(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,

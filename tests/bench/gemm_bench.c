@@ -161,8 +161,7 @@ static void launch(program_t *program, ptc_thread_pool_t *pool) {
 typedef float vec_t __attribute__((vector_size(32)));
 enum { PEAK_TURNS = 300000, PEAK_SUMS = 12 };
 
-__attribute__((optimize("O3"))) static void peak_tile(void *arg, int32_t thread, int64_t phase,
-                                                      int64_t tile) {
+static void peak_tile(void *arg, int32_t thread, int64_t phase, int64_t tile) {
   (void)thread, (void)phase;
 #ifdef __FMA__
   vec_t sum[PEAK_SUMS], x, y;
@@ -171,7 +170,7 @@ __attribute__((optimize("O3"))) static void peak_tile(void *arg, int32_t thread,
   for (int64_t t = 0; t < PEAK_TURNS; ++t) {
 #pragma GCC unroll 12
     for (int i = 0; i < PEAK_SUMS; ++i) sum[i] = __builtin_ia32_vfmaddps256(sum[i], x, y);
-    __asm__ volatile("" : "+x"(sum[0]));
+    __asm__ volatile("" : : "x"(sum[0]));
   }
   for (int i = 1; i < PEAK_SUMS; ++i) sum[0] += sum[i];
   ((float *)arg)[tile * 16] = sum[0][0];
