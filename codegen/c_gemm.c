@@ -61,7 +61,7 @@ static void print_constants(const gemm_t *gemm, ptc_str_t *out) {
   else
     ptc_str_printf(out, "#define A_ROW %s\n", in_rows ? "A_PITCH" : "1");
   ptc_str_printf(out, "#define A_STEP %s\n", in_rows ? "1" : "MR");
-  if (gemm->b_direct)
+  if (gemm->b_mode == GEMM_B_DIRECT)
     define(out, "B_STEP", stride_of(gemm, &gemm->k, &gemm->b.address), "in place");
   else
     ptc_str_append(out, "#define B_STEP NR\n");
@@ -95,7 +95,7 @@ static const char row_panel[] =
     "\n";
 
 static void print_row_panel(const gemm_t *gemm, ptc_str_t *out) {
-  ptc_str_printf(out, "#define B_PANEL %s\n", gemm->b_direct ? "1" : "depth");
+  ptc_str_printf(out, "#define B_PANEL %s\n", gemm->b_mode == GEMM_B_DIRECT ? "1" : "depth");
   ptc_str_printf(out, "#define C_IN_PLACE %d\n\n", gemm->c_mode == GEMM_C_DIRECT);
   gemm_print_micro(out);
   ptc_str_append(out, row_panel);
@@ -119,18 +119,25 @@ static const char *packed_a_text(const gemm_t *gemm) {
       gemm->arena, "packed_a + ((b - bq) * %" PRId64 " + i - iq) * A_PITCH + (k0 - kq) * MR", rows);
 }
 
+// Where the strip of packed B from column |j0| on and k from |k0| stands.
+static const char *packed_b_text(const gemm_t *gemm) {
+  return ptc_arena_printf(gemm->arena,
+                          "packed_b + (((b - bq) * %" PRId64 " + (k0 - kq) / DEPTH) * %" PRId64
+                          " + j0) * DEPTH",
+                          ceil_div(gemm->k_chunk, gemm->kc), round_up(gemm->n.extent, GEMM_COLS));
+}
+
 static const char chunk_start[] =
     "  const int64_t kq = chunk % K_CHUNKS * K_CHUNK;\n"
     "  const int64_t iq = chunk / K_CHUNKS % M_CHUNKS * M_CHUNK;\n"
     "  const int64_t bq = chunk / K_CHUNKS / M_CHUNKS * BATCH_CHUNK;\n"
     "  const int64_t k_end = least(kq + K_CHUNK, K);\n";
 
-static void print_pack_phase(const gemm_t *gemm, ptc_str_t *out) {
-  if (gemm->a_mode != GEMM_A_SHARED) return;
-  ptc_str_append(
-      out,
-      "static void pack_phase(const ptc_kernel_call_t *call, int64_t chunk, int64_t tile) {\n");
-  ptc_str_append(out, chunk_start);
+static bool has_pack_phase(const gemm_t *gemm) {
+  return gemm->pack_a_tiles + gemm->pack_b_tiles > 0;
+}
+
+static void print_pack_a_tile(const gemm_t *gemm, ptc_str_t *out) {
   const int64_t row_blocks = ceil_div(gemm->m_chunk, gemm->pack_rows);
   const int64_t pieces = ceil_div(gemm->k_chunk, gemm->pack_depth);
   ptc_str_printf(out,
@@ -149,16 +156,52 @@ static void print_pack_phase(const gemm_t *gemm, ptc_str_t *out) {
                  "  if (b >= BATCH || i >= i_end) return;\n"
                  "  for (int64_t k0 = k; k0 < piece_end; k0 += DEPTH)\n"
                  "    pack_a(call, b, i, i_end, k0, least(DEPTH, piece_end - k0), A_PITCH,\n"
-                 "           %s);\n"
-                 "}\n\n",
+                 "           %s);\n",
                  gemm->kernel->num_params, row_blocks, gemm->pack_rows, gemm->pack_rows, row_blocks,
                  pieces, gemm->pack_depth, gemm->pack_depth, row_blocks * pieces,
                  packed_a_text(gemm));
 }
 
+// B does not depend on the rows: where a chunk holds all k it stays packed while the rows go on.
+static void print_pack_b_tile(const gemm_t *gemm, ptc_str_t *out) {
+  if (gemm->k_chunk >= gemm->k.extent && gemm->m_chunk < gemm->m.extent)
+    ptc_str_append(out, "    if (iq > 0) return;\n");
+  ptc_str_printf(out,
+                 "    float *const packed_b = (float *)call->params[%" PRId32 "] + %" PRId64
+                 ";\n"
+                 "    const int64_t j0 = tile %% N_TILES * N_TILE;\n"
+                 "    const int64_t k0 = kq + tile / N_TILES %% %" PRId64
+                 " * DEPTH;\n"
+                 "    const int64_t b = bq + tile / N_TILES / %" PRId64
+                 ";\n"
+                 "    if (b >= BATCH || k0 >= k_end) return;\n"
+                 "    pack_b(call, b, j0, least(j0 + N_TILE, N), k0, least(DEPTH, k_end - k0),\n"
+                 "           %s);\n",
+                 gemm->kernel->num_params, gemm->apack_floats, ceil_div(gemm->k_chunk, gemm->kc),
+                 ceil_div(gemm->k_chunk, gemm->kc), packed_b_text(gemm));
+}
+
+static void print_pack_phase(const gemm_t *gemm, ptc_str_t *out) {
+  if (!has_pack_phase(gemm)) return;
+  ptc_str_append(
+      out,
+      "static void pack_phase(const ptc_kernel_call_t *call, int64_t chunk, int64_t tile) {\n");
+  ptc_str_append(out, chunk_start);
+  if (gemm->pack_b_tiles) {
+    ptc_str_printf(out, "  if (tile < %" PRId64 ") {\n", gemm->pack_b_tiles);
+    print_pack_b_tile(gemm, out);
+    ptc_str_append(out, "    return;\n  }\n");
+  }
+  if (gemm->pack_a_tiles) {
+    if (gemm->pack_b_tiles) ptc_str_printf(out, "  tile -= %" PRId64 ";\n", gemm->pack_b_tiles);
+    print_pack_a_tile(gemm, out);
+  }
+  ptc_str_append(out, "}\n\n");
+}
+
 // --- the compute phase
 static void print_strip_of_b(const gemm_t *gemm, ptc_str_t *out) {
-  if (gemm->b_direct) {
+  if (gemm->b_mode == GEMM_B_DIRECT) {
     ptc_str_printf(out,
                    "      const float *const strip = %s + k0 * B_STEP + j0;\n"
                    "      // Columns that fill no panel are packed.\n"
@@ -168,10 +211,13 @@ static void print_strip_of_b(const gemm_t *gemm, ptc_str_t *out) {
                    batch_start(gemm, gemm->b.param, &gemm->b.address));
     return;
   }
-  ptc_str_append(out,
-                 "      pack_b(call, b, j0, j1, k0, depth, packed_b);\n"
-                 "      const float *const strip = packed_b;\n"
-                 "      const float *const edge = packed_b + (j1 - j0) / NR * NR * depth;\n");
+  if (gemm->b_mode == GEMM_B_OWN)
+    ptc_str_append(out,
+                   "      pack_b(call, b, j0, j1, k0, depth, packed_b);\n"
+                   "      const float *const strip = packed_b;\n");
+  else
+    ptc_str_printf(out, "      const float *const strip = %s;\n", packed_b_text(gemm));
+  ptc_str_append(out, "      const float *const edge = strip + (j1 - j0) / NR * NR * depth;\n");
 }
 
 static void print_rows_of_a(const gemm_t *gemm, ptc_str_t *out) {
@@ -216,14 +262,20 @@ static void print_memory(const gemm_t *gemm, ptc_str_t *out) {
   if (gemm->apack_floats)
     ptc_str_printf(out, "  const float *const packed_a = call->params[%" PRId32 "];\n",
                    gemm->kernel->num_params);
-  ptc_str_append(out, "  float *const packed_b = call->scratch;\n");
+  if (gemm->b_mode == GEMM_B_SHARED)
+    ptc_str_printf(
+        out, "  const float *const packed_b = (float *)call->params[%" PRId32 "] + %" PRId64 ";\n",
+        gemm->kernel->num_params, gemm->apack_floats);
+  else
+    ptc_str_append(out, "  float *const packed_b = call->scratch;\n");
   if (gemm->c_mode == GEMM_C_WORK)
     ptc_str_printf(out, "  float *const sums = (float *)call->params[%" PRId32 "] + %" PRId64 ";\n",
-                   gemm->kernel->num_params, gemm->apack_floats);
+                   gemm->kernel->num_params, gemm->apack_floats + gemm->bwork_floats);
   else if (gemm->c_mode != GEMM_C_DIRECT)
-    ptc_str_printf(out, "  float *const sums = packed_b + %" PRId64 ";\n", gemm->bpack_floats);
+    ptc_str_printf(out, "  float *const sums = (float *)call->scratch + %" PRId64 ";\n",
+                   gemm->bpack_floats);
   if (gemm->a_mode == GEMM_A_OWN)
-    ptc_str_printf(out, "  float *const own_a = packed_b + %" PRId64 ";\n",
+    ptc_str_printf(out, "  float *const own_a = (float *)call->scratch + %" PRId64 ";\n",
                    gemm->bpack_floats + gemm->cbuf_floats);
 }
 
@@ -262,14 +314,15 @@ static void print_compute(const gemm_t *gemm, ptc_str_t *out) {
 }
 
 static void set_shape(const gemm_t *gemm, ptc_kernel_shape_t *shape) {
-  const bool packs = gemm->a_mode == GEMM_A_SHARED;
+  const bool packs = has_pack_phase(gemm);
   int64_t *tiles = PTC_ARENA_ARRAY(gemm->arena, int64_t, 2);
-  tiles[0] = packs ? gemm->pack_tiles : gemm->compute_tiles;
+  tiles[0] = packs ? gemm->pack_a_tiles + gemm->pack_b_tiles : gemm->compute_tiles;
   tiles[1] = gemm->compute_tiles;
   ptc_phase_run_t *run = PTC_ARENA_NEW(gemm->arena, ptc_phase_run_t);
   *run = (ptc_phase_run_t){gemm->num_chunks, packs ? 2 : 1, tiles};
   const int64_t scratch = gemm->bpack_floats + gemm->cbuf_floats + gemm->aown_floats;
-  *shape = (ptc_kernel_shape_t){1, run, 4 * (gemm->apack_floats + gemm->cwork_floats),
+  *shape = (ptc_kernel_shape_t){1, run,
+                                4 * (gemm->apack_floats + gemm->bwork_floats + gemm->cwork_floats),
                                 4 * round_up(scratch, 16)};
 }
 
@@ -293,7 +346,7 @@ ptc_status_t ptc_c_gemm(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t
                  "void %s(const ptc_kernel_call_t *call, int64_t phase, int64_t tile);\n"
                  "void %s(const ptc_kernel_call_t *call, int64_t phase, int64_t tile) {\n",
                  kernel->name, kernel->name);
-  if (gemm.a_mode == GEMM_A_SHARED)
+  if (has_pack_phase(&gemm))
     ptc_str_append(out,
                    "  if (phase % 2 == 0)\n"
                    "    pack_phase(call, phase / 2, tile);\n"

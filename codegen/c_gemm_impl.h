@@ -30,6 +30,12 @@ typedef enum gemm_a_mode_e {
   GEMM_A_OWN,     // packed by each tile, a few rows at a time
 } gemm_a_mode_t;
 
+typedef enum gemm_b_mode_e {
+  GEMM_B_DIRECT,  // read in place
+  GEMM_B_SHARED,  // packed once into the workspace, in the phase that packs A
+  GEMM_B_OWN,     // packed by each tile
+} gemm_b_mode_t;
+
 // Where partial sums live between blocks of k.
 typedef enum gemm_c_mode_e {
   GEMM_C_DIRECT,   // in the output, which is the plain sum
@@ -47,16 +53,16 @@ typedef struct gemm_s {
   gemm_operand_t a, b;
   gemm_a_mode_t a_mode;
   gemm_c_mode_t c_mode;
-  bool b_direct;  // the micro-kernel reads B in place
-  int64_t kc;     // depth of a block of k
+  gemm_b_mode_t b_mode;
+  int64_t kc;  // depth of a block of k
   int64_t bt, mt, nt;
   int64_t batch_chunk, m_chunk, k_chunk;
   int64_t num_chunks;
   int64_t pack_rows, pack_depth;  // of A, per tile of the pack phase
-  int64_t pack_tiles, compute_tiles;
+  int64_t pack_a_tiles, pack_b_tiles, compute_tiles;
   int64_t a_row;                                   // floats between packed rows of A (along_k)
   int64_t apack_floats;                            // workspace
-  int64_t cwork_floats;                            // workspace, after apack
+  int64_t bwork_floats, cwork_floats;              // workspace, after apack
   int64_t bpack_floats, cbuf_floats, aown_floats;  // scratch, in this order
 } gemm_t;
 

@@ -49,8 +49,10 @@ static void print_pack_a_plain(const gemm_t *gemm, ptc_str_t *out) {
                  "  for (int64_t p = 0; p < depth; ++p) {\n"
                  "    const float *const column = s + %s;\n"
                  "    float *panel = d + p * MR;\n"
-                 "    for (int64_t i = i0; i < i_edge; i += MR, panel += MR * pitch)\n"
+                 "    for (int64_t i = i0; i < i_edge; i += MR, panel += MR * pitch) {\n"
+                 "      __builtin_prefetch(panel + 8 * MR, 1);\n"
                  "      __builtin_memcpy(panel, column + i, MR * sizeof(float));\n"
+                 "    }\n"
                  "    for (int64_t i = i_edge; i < i1; ++i) *panel++ = column[i];\n"
                  "  }\n"
                  "}\n\n",

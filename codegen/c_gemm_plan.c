@@ -4,9 +4,13 @@
 #include "codegen/c_gemm_impl.h"
 
 // The depth of a block of k. 6 rows of A (18 KiB) stay in L1, a strip of B of 64 columns (192 KiB) in L2.
-enum { MAX_DEPTH = 768, STRIP_FLOATS = 49152, MAX_STRIP = 256, TILE_ROWS = 512 };
+enum { MAX_DEPTH = 768, STRIP_FLOATS = 49152, MAX_STRIP = 256 };
+// Rows of a tile: where its sums pass through several blocks of k they had better stay in L2, too.
+enum { TILE_ROWS = 1024, TILE_ROWS_OF_BLOCKS = 512 };
 // Packed A of one chunk, in floats: 5 MiB, so that it stays in L3 between the two phases.
 enum { PACK_BUDGET = 5 << 18 };
+// Packed B of one chunk: 16 MiB.
+enum { PACK_B_BUDGET = 4 << 20 };
 // A tile of the pack phase: floats, and the depth where A is packed as panels.
 enum { PACK_TILE = 64 << 10, PACK_DEPTH = 128 };
 // As many tiles as keep 16 threads busy, where each has enough to do.
@@ -208,17 +212,21 @@ static bool reads_b_in_place(const gemm_t *gemm) {
   return gemm->m.extent <= 6 || gemm->k.extent * stride <= (16 << 10);
 }
 
-static void choose_a_mode(gemm_t *gemm) {
+static void choose_modes(gemm_t *gemm) {
   int64_t stride;
   const double flops = 2.0 * (double)gemm->batch.extent * (double)gemm->m.extent *
                        (double)gemm->n.extent * (double)gemm->k.extent;
+  const bool one_phase = flops < one_phase_flops;
   if (gemm->a.unit && gemm->a.along_k &&
       gemm_role_stride(gemm->kernel, &gemm->m, &gemm->a.address, &stride))
     gemm->a_mode = GEMM_A_DIRECT;
-  else if (gemm->nt >= gemm->n.extent || flops < one_phase_flops)
-    gemm->a_mode = GEMM_A_OWN;
   else
-    gemm->a_mode = GEMM_A_SHARED;
+    gemm->a_mode = one_phase || gemm->nt >= gemm->n.extent ? GEMM_A_OWN : GEMM_A_SHARED;
+  const bool fits = round_up(gemm->n.extent, GEMM_COLS) * gemm->kc <= PACK_B_BUDGET;
+  if (reads_b_in_place(gemm))
+    gemm->b_mode = GEMM_B_DIRECT;
+  else
+    gemm->b_mode = one_phase || gemm->mt >= gemm->m.extent || !fits ? GEMM_B_OWN : GEMM_B_SHARED;
 }
 
 // --- sizes
@@ -243,10 +251,11 @@ static void choose_tiles(gemm_t *gemm) {
   const int64_t strip =
       max64(GEMM_COLS, min64(MAX_STRIP, STRIP_FLOATS / gemm->kc / GEMM_COLS * GEMM_COLS));
   gemm->nt = even_part(n, ceil_div(n, strip), GEMM_COLS);
-  gemm->mt = even_part(m, max64(1, (m + TILE_ROWS / 2) / TILE_ROWS), GEMM_ROWS);
+  const int64_t rows = gemm->kc < k ? TILE_ROWS_OF_BLOCKS : TILE_ROWS;
+  gemm->mt = even_part(m, max64(1, (m + rows / 2) / rows), GEMM_ROWS);
   gemm->bt = 1;
   while (num_tiles(gemm) < WANTED_TILES && tile_flops(gemm) > 2 * min_tile_flops) {
-    if (gemm->mt > TILE_ROWS / 2)
+    if (gemm->mt > TILE_ROWS_OF_BLOCKS / 2)
       gemm->mt = even_part(gemm->mt, 2, GEMM_ROWS);
     else if (gemm->nt > GEMM_COLS)
       gemm->nt = even_part(gemm->nt, 2, GEMM_COLS);
@@ -260,16 +269,27 @@ static void choose_tiles(gemm_t *gemm) {
     gemm->bt *= 2;
 }
 
-static int64_t packed_floats(const gemm_t *gemm) {
+// An odd number of vectors: a row is written to many panels, which must not share sets of L1.
+int64_t gemm_panel_pitch(int64_t depth) { return (ceil_div(depth, 8) | 1) * 8; }
+
+static int64_t packed_a(const gemm_t *gemm) {
+  if (gemm->a_mode != GEMM_A_SHARED) return 0;
   const int64_t depth = gemm->a.along_k ? ceil_div(gemm->k_chunk, gemm->kc) * gemm->a_row
                                         : gemm_panel_pitch(gemm->k_chunk);
   return gemm->batch_chunk * round_up(gemm->m_chunk, GEMM_ROWS) * depth;
 }
 
-// An odd number of vectors: a row is written to many panels, which must not share sets of L1.
-int64_t gemm_panel_pitch(int64_t depth) { return (ceil_div(depth, 8) | 1) * 8; }
+static int64_t packed_b(const gemm_t *gemm) {
+  if (gemm->b_mode != GEMM_B_SHARED) return 0;
+  return gemm->batch_chunk * round_up(gemm->n.extent, GEMM_COLS) *
+         ceil_div(gemm->k_chunk, gemm->kc) * gemm->kc;
+}
 
-// Cuts batches, rows down to two tiles, k, and rows again, until the packed part of A fits.
+static bool too_large(const gemm_t *gemm) {
+  return packed_a(gemm) > PACK_BUDGET || packed_b(gemm) > PACK_B_BUDGET;
+}
+
+// Cuts batches, rows down to two tiles, k, and rows again, until what is packed fits.
 static void choose_chunks(gemm_t *gemm) {
   gemm->batch_chunk = gemm->batch.extent;
   gemm->m_chunk = gemm->m.extent;
@@ -277,16 +297,14 @@ static void choose_chunks(gemm_t *gemm) {
   gemm->a_row = round_up(gemm->kc, 16);
   // Rows at a multiple of 4 KiB would share few sets of L1.
   if (gemm->a_row % 256 == 0) gemm->a_row += 16;
-  if (gemm->a_mode == GEMM_A_SHARED) {
-    while (packed_floats(gemm) > PACK_BUDGET && gemm->batch_chunk > 1)
-      gemm->batch_chunk = ceil_div(gemm->batch_chunk, 2);
-    while (packed_floats(gemm) > PACK_BUDGET && gemm->m_chunk > 2 * gemm->mt)
-      gemm->m_chunk = round_up(ceil_div(gemm->m_chunk, 2), gemm->mt);
-    while (packed_floats(gemm) > PACK_BUDGET && gemm->k_chunk > gemm->kc)
-      gemm->k_chunk = round_up(ceil_div(gemm->k_chunk, 2), gemm->kc);
-    while (packed_floats(gemm) > PACK_BUDGET && gemm->m_chunk > gemm->mt)
-      gemm->m_chunk = round_up(ceil_div(gemm->m_chunk, 2), gemm->mt);
-  }
+  while (too_large(gemm) && gemm->batch_chunk > 1)
+    gemm->batch_chunk = ceil_div(gemm->batch_chunk, 2);
+  while (packed_a(gemm) > PACK_BUDGET && gemm->m_chunk > 2 * gemm->mt)
+    gemm->m_chunk = round_up(ceil_div(gemm->m_chunk, 2), gemm->mt);
+  while (too_large(gemm) && gemm->k_chunk > gemm->kc)
+    gemm->k_chunk = round_up(ceil_div(gemm->k_chunk, 2), gemm->kc);
+  while (packed_a(gemm) > PACK_BUDGET && gemm->m_chunk > gemm->mt)
+    gemm->m_chunk = round_up(ceil_div(gemm->m_chunk, 2), gemm->mt);
   gemm->bt = min64(gemm->bt, gemm->batch_chunk);
   gemm->num_chunks = ceil_div(gemm->batch.extent, gemm->batch_chunk) *
                      ceil_div(gemm->m.extent, gemm->m_chunk) *
@@ -296,15 +314,20 @@ static void choose_chunks(gemm_t *gemm) {
   gemm->pack_depth = gemm->a.along_k ? gemm->k_chunk : min64(gemm->k_chunk, PACK_DEPTH);
   gemm->pack_rows =
       round_up(max64(1, min64(gemm->m_chunk, PACK_TILE / gemm->pack_depth)), GEMM_ROWS);
-  gemm->pack_tiles = gemm->batch_chunk * ceil_div(gemm->m_chunk, gemm->pack_rows) *
-                     ceil_div(gemm->k_chunk, gemm->pack_depth);
+  if (gemm->a_mode == GEMM_A_SHARED)
+    gemm->pack_a_tiles = gemm->batch_chunk * ceil_div(gemm->m_chunk, gemm->pack_rows) *
+                         ceil_div(gemm->k_chunk, gemm->pack_depth);
+  if (gemm->b_mode == GEMM_B_SHARED)
+    gemm->pack_b_tiles =
+        gemm->batch_chunk * ceil_div(gemm->n.extent, gemm->nt) * ceil_div(gemm->k_chunk, gemm->kc);
 }
 
 static void choose_memory(gemm_t *gemm) {
   const int64_t columns = round_up(gemm->n.extent, GEMM_COLS);
-  gemm->apack_floats = gemm->a_mode == GEMM_A_SHARED ? round_up(packed_floats(gemm), 16) : 0;
+  gemm->apack_floats = round_up(packed_a(gemm), 16);
+  gemm->bwork_floats = packed_b(gemm);
   if (gemm->c_mode == GEMM_C_WORK) gemm->cwork_floats = gemm->batch_chunk * gemm->m_chunk * columns;
-  gemm->bpack_floats = gemm->nt * gemm->kc;
+  if (gemm->b_mode != GEMM_B_SHARED) gemm->bpack_floats = gemm->nt * gemm->kc;
   if (gemm->c_mode == GEMM_C_ROWS) gemm->cbuf_floats = GEMM_ROWS * gemm->nt;
   if (gemm->c_mode == GEMM_C_SCRATCH) gemm->cbuf_floats = gemm->mt * gemm->nt;
   if (gemm->a_mode == GEMM_A_OWN)
@@ -333,8 +356,7 @@ ptc_status_t gemm_plan(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t 
   describe_operand(gemm, roles.a, "a", &gemm->m, &gemm->a);
   describe_operand(gemm, roles.b, "b", &gemm->n, &gemm->b);
   choose_tiles(gemm);
-  choose_a_mode(gemm);
-  gemm->b_direct = reads_b_in_place(gemm);
+  choose_modes(gemm);
   choose_chunks(gemm);
   if (stores_plain_sum(gemm, &out))
     gemm->c_mode = GEMM_C_DIRECT;
