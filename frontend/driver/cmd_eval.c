@@ -120,6 +120,6 @@ int ptc_eval_main(int argc, char **argv) {
   ptc_diag_deinit(&diag);
   free(run_dir);
   ptc_status_t written = ptc_options_close_stdout();
-  if (status == PTC_OK && *ptc_interrupt_flag()) ptc_interrupt_die(*ptc_interrupt_flag());
+  if (*ptc_interrupt_flag()) ptc_interrupt_die(*ptc_interrupt_flag());
   return ptc_status_exit_code(status != PTC_OK ? status : written);
 }

@@ -179,6 +179,7 @@ int ptc_run_main(int argc, char **argv) {
   free(run_dir);
   ptc_status_t written = ptc_options_close_stdout();
   // SIGTERM is the polite way to end a run: all went well. SIGINT is told on.
-  if (status == PTC_OK && *ptc_interrupt_flag() == SIGINT) ptc_interrupt_die(SIGINT);
+  const int signal = *ptc_interrupt_flag();
+  if (signal && (signal == SIGINT || status != PTC_OK)) ptc_interrupt_die(signal);
   return ptc_status_exit_code(status != PTC_OK ? status : written);
 }

@@ -18,7 +18,9 @@ static const char usage[] =
     "usage: ptc sample PLAN --ckpt=C [options]\n"
     "Draws tokens from a trained model with `output logits`, each by a full forward pass. Bytes "
     "where\n"
-    "the vocabulary has at most 256 entries, else numbers of tokens.\n"
+    "the vocabulary has at most 256 entries, else numbers of tokens. A plan of the same model "
+    "made\n"
+    "with --set batch=1 is the faster one to sample with.\n"
     "\n"
     "options\n"
     "  --ckpt=C               a run's folder (its latest checkpoint), a checkpoint, or a "
@@ -187,6 +189,6 @@ int ptc_sample_main(int argc, char **argv) {
   ptc_diag_deinit(&diag);
   free(run_dir);
   ptc_status_t written = ptc_options_close_stdout();
-  if (status == PTC_OK && *ptc_interrupt_flag()) ptc_interrupt_die(*ptc_interrupt_flag());
+  if (*ptc_interrupt_flag()) ptc_interrupt_die(*ptc_interrupt_flag());
   return ptc_status_exit_code(status != PTC_OK ? status : written);
 }

@@ -235,6 +235,14 @@ static void find_missing(build_t *build) {
   }
 }
 
+// Longest first, so that no job is left with a long one at the end.
+static int by_length(const void *a, const void *b, void *arg) {
+  const ptc_kernel_source_t *sources = arg;
+  const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+  if (sources[x].len != sources[y].len) return sources[x].len < sources[y].len ? 1 : -1;
+  return x < y ? -1 : x > y;
+}
+
 static ptc_status_t build_all(ptc_diag_t *diag, const ptc_kernel_source_t *sources,
                               const ptc_kernel_objects_options_t *options,
                               const ptc_compiler_t *compiler, const ptc_object_cache_t *cache,
@@ -248,6 +256,9 @@ static ptc_status_t build_all(ptc_diag_t *diag, const ptc_kernel_source_t *sourc
                    .failed = -1,
                    .missing = ptc_xmalloc(sizeof(int32_t) * (size_t)(objects->count + 1))};
   find_missing(&build);
+  // The sources are only read.
+  qsort_r(build.missing, (size_t)build.num_missing, sizeof *build.missing, by_length,
+          (void *)(uintptr_t)sources);
   objects->num_compiled = build.num_missing;
   ptc_status_t status = compile_missing(diag, &build, options);
   free(build.missing);
