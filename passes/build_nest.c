@@ -5,7 +5,11 @@
 
 #include "passes/build_impl.h"
 
-enum { ROW_ELEMENTS = 256, MAX_CHEAP_OPS = 8 };
+enum {
+  ROW_ELEMENTS = 256,
+  MAX_CHEAP_OPS = 8,
+  SMALL_SUM = 1 << 14,  // elements that are summed to one number as columns
+};
 
 // --- what single ops are to a nest
 
@@ -170,7 +174,8 @@ static const ptc_type_t *lead_type(const ptc_op_t *op) {
 }
 
 // Of a reduction without rows of its own: rows are its dims where the innermost dim of what it reads is
-// among them; else its dims are columns, and the dims behind them rows.
+// among them; else its dims are columns, and the dims behind them rows. A sum of few numbers to one is over columns,
+// so that it can follow the rows that make them.
 static void place_reduction(ptc_nest_plan_t *plan, const ptc_op_t *op) {
   const uint32_t over = reduced_mask(plan, op);
   const ptc_type_t *lead = lead_type(op);
@@ -182,12 +187,10 @@ static void place_reduction(ptc_nest_plan_t *plan, const ptc_op_t *op) {
   plan->col = 0;
   if (inner < 0) return;
   const uint32_t inner_bit = UINT32_C(1) << inner;
-  if (over & inner_bit) {
-    bool scalar = true;
-    for (int32_t i = 0; i < plan->num_dims; i++)
-      if (!(over >> i & 1) && plan->extent[i] > 1) scalar = false;
-    if (!scalar || over == inner_bit) return;
-    // A number of all of them: rows long enough, the rest columns.
+  const bool scalar = elements(op, op->results[0]->type) == 1;
+  if ((over & inner_bit) && !scalar) return;
+  if (scalar && elements(op, lead) > SMALL_SUM) {
+    // Rows long enough, the rest columns.
     int64_t length = 1;
     plan->row = 0;
     for (int32_t i = lead->num_dims - 1; i >= 0 && length < ROW_ELEMENTS; i--) {
@@ -201,7 +204,7 @@ static void place_reduction(ptc_nest_plan_t *plan, const ptc_op_t *op) {
   }
   plan->col = over;
   plan->row = 0;
-  for (int32_t i = lead->num_dims - 1; i >= 0; i--) {
+  for (int32_t i = lead->num_dims - 1; i >= 0 && !scalar; i--) {
     const int32_t at = find_name(plan, lead->dims[i].name);
     if (at < 0 || (over >> at & 1)) break;
     plan->row |= UINT32_C(1) << at;
@@ -292,9 +295,39 @@ static bool is_used_outside(const legal_t *l, const ptc_use_map_t *uses, const p
   return false;
 }
 
+// The dims of |mask| with more than one position, in their order. Returns how many.
+static int32_t ordered(const ptc_nest_plan_t *plan, uint32_t mask, const char **out_names) {
+  int32_t count = 0;
+  for (int32_t i = 0; i < plan->num_dims; i++)
+    if ((mask >> i & 1) && plan->extent[i] > 1) out_names[count++] = plan->name[i];
+  return count;
+}
+
+static bool same_order(const ptc_nest_plan_t *a, uint32_t a_mask, const ptc_nest_plan_t *b,
+                       uint32_t b_mask) {
+  const char *a_names[PTC_KERNEL_MAX_DIMS], *b_names[PTC_KERNEL_MAX_DIMS];
+  const int32_t count = ordered(a, a_mask, a_names);
+  if (count != ordered(b, b_mask, b_names)) return false;
+  for (int32_t i = 0; i < count; i++)
+    if (a_names[i] != b_names[i]) return false;
+  return true;
+}
+
+// Whether |op| sums in the same order as it would alone: results do not depend on what an op is fused with.
+static bool keeps_order(const ptc_nest_plan_t *plan, ptc_op_t *op) {
+  if (op->opcode == PTC_OP_REDUCE_MAX || op->opcode == PTC_OP_ARGMAX ||
+      op->opcode == PTC_OP_ALL_FINITE)
+    return true;
+  ptc_nest_plan_t own;
+  if (!ptc_nest_plan(&op, 1, NULL, &own)) return false;
+  const uint32_t over = reduced_mask(plan, op), own_over = reduced_mask(&own, op);
+  return same_order(plan, plan->row & over, &own, own.row & own_over) &&
+         same_order(plan, plan->col & over, &own, own.col & own_over);
+}
+
 static bool check_op(legal_t *l, int32_t at, const ptc_use_map_t *uses) {
   const ptc_nest_plan_t *plan = l->plan;
-  const ptc_op_t *op = l->ops[at];
+  ptc_op_t *op = l->ops[at];
   const uint32_t space = mask_of_op(plan, op) & l->wide, over = reduced_mask(plan, op);
   const bool reduces = ptc_op_reduces(op);
   bool after = false;
@@ -304,6 +337,7 @@ static bool check_op(legal_t *l, int32_t at, const ptc_use_map_t *uses) {
   l->after_col[at] = after || (reduces && (over & plan->col));
   if (reduces && ((l->grid | plan->col) & ~mask_of_op(plan, op)))
     return refuse(l->plan, "a reduction would be repeated");
+  if (reduces && !keeps_order(plan, op)) return refuse(l->plan, "a sum would change its order");
   bool stored = false;
   for (int32_t r = 0; r < op->num_results; r++) {
     if (!is_used_outside(l, uses, op->results[r])) continue;

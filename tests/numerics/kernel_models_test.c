@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "ir/op.h"
 #include "passes/pass.h"
 #include "tests/support/kernel_eval.h"
 #include "tests/support/kernel_groups.h"
@@ -29,6 +30,60 @@ static void show(ptc_module_t *module, const ptc_str_t *text, const char *what, 
   ptc_diag_print(module->diag, stderr, PTC_DIAG_TEXT, false);
 }
 
+// --- sums: the same in a group as alone
+
+enum { MAX_SUMS = 256 };
+
+typedef struct sums_s {
+  int32_t count;
+  int64_t rows[MAX_SUMS], columns[MAX_SUMS];  // points that a sum is over
+} sums_t;
+
+static void note_sums(const ptc_kernel_t *kernel, sums_t *sums) {
+  for (ptc_kx_t i = 0; i < kernel->num_exprs; i++) {
+    const ptc_kexpr_t *e = &kernel->exprs[i];
+    if (e->kind != PTC_KX_REDUCE || e->reduce != PTC_KX_SUM || sums->count == MAX_SUMS) continue;
+    int64_t rows = 1, columns = 1;
+    for (int32_t d = 0; d < kernel->num_dims; d++) {
+      const bool is_row = d >= kernel->num_grid + kernel->num_col;
+      if (e->over >> d & 1) *(is_row ? &rows : &columns) *= kernel->dims[d].extent;
+    }
+    sums->rows[sums->count] = rows;
+    sums->columns[sums->count++] = columns;
+  }
+}
+
+static bool has_sum(const sums_t *sums, int64_t rows, int64_t columns) {
+  for (int32_t i = 0; i < sums->count; i++)
+    if (sums->rows[i] == rows && sums->columns[i] == columns) return true;
+  return false;
+}
+
+// Every sum of a group is over as many rows and columns as in the kernel of one of its ops alone: results do not
+// depend on fusion.
+static void check_sums(ptc_module_t *module, ptc_block_t *block, ptc_arena_t *arena,
+                       const char *row) {
+  for (ptc_op_t *op = block->first; op; op = op->next) {
+    if (op->body) check_sums(module, op->body, arena, row);
+    if (!ptc_op_attr(op, "kernel")) continue;
+    ptc_op_t *ops[KERNEL_GROUP_OPS];
+    const int32_t count = kernel_group(op, ops);
+    sums_t group = {0}, alone = {0};
+    ptc_built_kernel_t built;
+    if (ptc_build_kernel(module->diag, arena, "k", ops, count, &built) != PTC_OK) return;
+    note_sums(built.kernel, &group);
+    for (int32_t i = 0; i < count && group.count; i++)
+      if (ptc_build_kernel(module->diag, arena, "k", &ops[i], 1, &built) == PTC_OK)
+        note_sums(built.kernel, &alone);
+    for (int32_t i = 0; i < group.count; i++) {
+      const bool same = has_sum(&alone, group.rows[i], group.columns[i]);
+      UNIT_CHECK(same, row);
+      if (!same) ptc_error(module->diag, op->loc, PTC_INTERNAL, "sum-order", "another order");
+    }
+    op = ops[count - 1];
+  }
+}
+
 // Runs the pipeline and fuse, builds all kernels, compares every function.
 static void check_module(ptc_module_t *module, const char *row, bool typed, bool alone,
                          const ptc_str_t *text) {
@@ -43,6 +98,8 @@ static void check_module(ptc_module_t *module, const char *row, bool typed, bool
   ok = ok && kernel_groups_build(module, &arena, NULL) > 0;
   UNIT_CHECK(ok, row);
   if (!ok) show(module, text, row, 0);
+  for (ptc_func_t *func = ok ? module->funcs : NULL; func; func = func->next)
+    check_sums(module, func->body, &arena, row);
   for (ptc_func_t *func = ok ? module->funcs : NULL; func; func = func->next)
     for (int exact = typed ? 0 : 1; exact < 2; exact++) {
       char worst[256];
