@@ -13,7 +13,7 @@
 
 enum {
   PTC_ATTENTION_PANEL = 16,  // rows of a panel
-  PTC_ATTENTION_SUB = 12,    // keys of a sub-block, the grain of skipping; two register tiles
+  PTC_ATTENTION_SUB = 6,     // keys of a sub-block, the grain of skipping; one register tile
   PTC_ATTENTION_BLOCK =
       96,  // keys of a block; part of the numerics: sums of blocks are added in order
 };
