@@ -56,6 +56,8 @@ static void add_origins(const ptc_module_t *module, ptc_plan_t *plan) {
     const ptc_origin_t *origin = ptc_module_find_origin(module, setting->name);
     if (origin && !origin->value) setting->origin = ptc_arena_strdup(&plan->arena, origin->place);
     if (!setting->origin[0]) setting->origin = "default";
+    // Without a schedule that needs it, the length of the run is no number of the step.
+    if (strcmp(setting->name, "train.steps") == 0) setting->open = true;
     settings[num++] = *setting;
   }
   plan->settings = settings;

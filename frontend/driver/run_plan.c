@@ -77,7 +77,7 @@ static ptc_status_t make_state(run_t *run) {
   if (options->resume && ptc_run_state_exists(options->run_dir)) {
     PTC_TRY(ptc_run_state_load(session, options->run_dir, &run->step));
     run->saved_step = run->step;
-    return PTC_OK;
+    return apply_settings(run);  // the command line has the last word
   }
   if (session->init) PTC_TRY(ptc_executor_run(session->diag, session->executor, session->init));
   return options->init ? ptc_run_state_init(session, options->init, options->map) : PTC_OK;

@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -94,6 +96,18 @@ ptc_status_t ptc_run_state_remove(ptc_diag_t *diag, const char *run_dir) {
   return status;
 }
 
+// |value| as short as its own precision allows: "0.01", also of an f32.
+static const char *number_text(ptc_arena_t *arena, double value) {
+  const bool single = (double)(float)value == value;
+  char text[40];
+  for (int digits = 1; digits <= 17; digits++) {
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    const double again = strtod(text, NULL);
+    if (single ? (float)again == (float)value : again == value) break;
+  }
+  return ptc_arena_strdup(arena, text);
+}
+
 // The open settings as they are now.
 static int32_t list_settings(const ptc_session_t *session, ptc_arena_t *arena,
                              ptc_checkpoint_setting_t **out_settings) {
@@ -103,11 +117,8 @@ static int32_t list_settings(const ptc_session_t *session, ptc_arena_t *arena,
   for (int32_t i = 0; i < plan->num_settings; i++) {
     const ptc_plan_setting_t *setting = &plan->settings[i];
     if (!setting->open) continue;
-    ptc_str_t value = {0};
-    ptc_str_append_double(&value, ptc_session_setting(session, setting->name, 0));
-    (*out_settings)[count++] =
-        (ptc_checkpoint_setting_t){setting->name, ptc_arena_strdup(arena, value.data)};
-    ptc_str_deinit(&value);
+    (*out_settings)[count++] = (ptc_checkpoint_setting_t){
+        setting->name, number_text(arena, ptc_session_setting(session, setting->name, 0))};
   }
   return count;
 }
@@ -134,14 +145,19 @@ ptc_status_t ptc_run_state_save(ptc_session_t *session, const char *run_dir, int
   return status;
 }
 
-// Settings that the plan no longer has are left out.
-static ptc_status_t restore_settings(ptc_session_t *session, const ptc_checkpoint_state_t *state) {
-  for (int32_t i = 0; i < state->num_settings; i++)
-    for (int32_t j = 0; j < session->plan->num_settings; j++) {
-      const ptc_plan_setting_t *setting = &session->plan->settings[j];
-      if (setting->open && setting->global && strcmp(setting->name, state->settings[i].name) == 0)
-        PTC_TRY(ptc_session_set(session, setting->name, state->settings[i].value));
-    }
+// The seed goes on; other settings are the plan's and the command line's, and a difference is worth a word.
+static ptc_status_t compare_settings(ptc_session_t *session, const ptc_checkpoint_state_t *state) {
+  for (int32_t i = 0; i < state->num_settings; i++) {
+    const ptc_checkpoint_setting_t *then = &state->settings[i];
+    const double now = ptc_session_setting(session, then->name, NAN),
+                 before = strtod(then->value, NULL);
+    if (isnan(now) || now == before || now == (double)(float)before) continue;
+    if (strcmp(then->name, "train.seed") == 0)
+      PTC_TRY(ptc_session_set(session, then->name, then->value));
+    else
+      ptc_warning(session->diag, (ptc_loc_t){0}, "setting-changed",
+                  "%s is %g now; the checkpoint was written with %s", then->name, now, then->value);
+  }
   return PTC_OK;
 }
 
@@ -154,7 +170,7 @@ ptc_status_t ptc_run_state_load(ptc_session_t *session, const char *run_dir, int
   add_globals(session, "counter", &all);
   ptc_status_t status =
       ptc_checkpoint_load(session->diag, &checkpoint, all.list.data, all.list.len);
-  if (status == PTC_OK) status = restore_settings(session, &checkpoint.state);
+  if (status == PTC_OK) status = compare_settings(session, &checkpoint.state);
   *out_step = checkpoint.state.step;
   free_tensors(&all);
   ptc_checkpoint_close(&checkpoint);

@@ -10,7 +10,8 @@ bool ptc_run_state_exists(const char *run_dir);
 ptc_status_t ptc_run_state_remove(ptc_diag_t *diag, const char *run_dir);
 // Writes a checkpoint after |step| steps; it appears whole or not at all.
 ptc_status_t ptc_run_state_save(ptc_session_t *session, const char *run_dir, int64_t step);
-// Reads the latest checkpoint of the run. |out_step|: steps done.
+// Reads the latest checkpoint of the run, and takes its seed. |out_step|: steps done. Warns if other settings
+// have changed since ("setting-changed").
 ptc_status_t ptc_run_state_load(ptc_session_t *session, const char *run_dir, int64_t *out_step);
 // Reads parameters alone, for eval and sample: |path| is a run's folder (its latest checkpoint), a
 // checkpoint, or a safetensors file with the parameters by their paths.

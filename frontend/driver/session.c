@@ -54,6 +54,8 @@ ptc_status_t ptc_session_open(ptc_diag_t *diag, const char *path,
                                     &s->objects));
   PTC_TRY(ptc_executor_create(diag, s->plan, s->objects, options->num_threads, &s->executor));
   s->init = ptc_plan_find_task(s->plan, "init");
+  s->settings = ptc_xmalloc(sizeof *s->settings * (size_t)(s->plan->num_settings + 1));
+  for (int32_t i = 0; i < s->plan->num_settings; i++) s->settings[i] = NAN;
   s->train = ptc_plan_find_task(s->plan, "train");
   s->eval = ptc_plan_find_task(s->plan, "eval");
   return collect_inputs(s);
@@ -65,6 +67,7 @@ void ptc_session_close(ptc_session_t *session) {
   if (session->plan) ptc_plan_folder_close(&session->folder);
   free(session->inputs);
   free(session->input_globals);
+  free(session->settings);
   *session = (ptc_session_t){0};
 }
 
@@ -176,6 +179,8 @@ double ptc_session_setting(const ptc_session_t *session, const char *name, doubl
   const ptc_plan_global_t *global =
       setting->global ? ptc_plan_find_global(session->plan, setting->global) : NULL;
   if (global) return ptc_executor_get_number(session->executor, global);
+  const double given = session->settings[setting - session->plan->settings];
+  if (!isnan(given)) return given;
   char *end;
   const double value = strtod(setting->value, &end);
   return end == setting->value || *end ? otherwise : value;
@@ -210,6 +215,9 @@ ptc_status_t ptc_session_set(ptc_session_t *session, const char *name, const cha
                      "\"%s\" takes a number from 0, not \"%s\"", name, value);
   const ptc_plan_global_t *global =
       setting->global ? ptc_plan_find_global(session->plan, setting->global) : NULL;
-  if (global) ptc_executor_set_number(session->executor, global, number);
+  if (global)
+    ptc_executor_set_number(session->executor, global, number);
+  else
+    session->settings[setting - session->plan->settings] = number;
   return PTC_OK;
 }

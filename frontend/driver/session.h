@@ -17,6 +17,7 @@ typedef struct ptc_session_s {
   ptc_data_input_t *inputs;               // those that are read from a source
   const ptc_plan_global_t **input_globals;
   int32_t num_inputs;
+  double *settings;  // per setting of the plan that no global holds: what --set gave, or NaN
 } ptc_session_t;
 
 typedef struct ptc_session_options_s {

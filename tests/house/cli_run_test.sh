@@ -128,6 +128,10 @@ expect 0 '' 'ptc run plan --data=train.txt -q --run-dir=part --steps=5 && ptc ru
 same "$(final plan.run)/model.safetensors" "$(final part)/model.safetensors"
 expect 0 '' 'diff <(grep -o "^.*\"loss\":[^,]*" plan.run/metrics.jsonl) <(grep -o "^.*\"loss\":[^,]*" part/metrics.jsonl)'
 
+expect 0 'train.lr is 0.001 now; the checkpoint was written with 0.01' \
+  'ptc run plan --data=train.txt --run-dir=part --resume --set lr=1e-3 --steps=13'
+expect 0 '' 'ptc run plan --data=train.txt -q --run-dir=len --set steps=3; test -d len/ckpt/step-00000003'
+
 # --- killed at some instant, and resumed: the same bits
 longer='--data=train.txt -q --steps=200 --save-every=7'
 expect 0 '' "ptc run plan $longer --run-dir=whole"
@@ -159,6 +163,9 @@ expect 0 '1' 'ptc sample plan --prompt=12 --length=5 --temperature=0'
 cp out first
 expect 0 '' 'ptc sample plan --prompt=12 --length=5 --temperature=0 --threads=3 | cmp - first'
 expect 0 '' 'ptc sample plan --length=9 --top-k=3 --seed=4'
+expect 1 'the prompt has the byte 122; the vocabulary ends at 99 [prompt-token]' \
+  'ptc model.ptm -q --set vocab=100 -o tiny && ptc run tiny --data=train.txt -q --steps=1 &&
+   ptc sample tiny --prompt=z --length=1'
 expect 0 'wrote 7 tensors' 'ptc export plan.run -o w.safetensors'
 expect 0 '' 'ptc run plan --data=train.txt -q --init=w.safetensors --run-dir=init --steps=1'
 expect 0 '' 'ptc eval plan --ckpt=w.safetensors --data=val.txt >a && ptc eval plan --data=val.txt >b && cmp a b'
