@@ -138,6 +138,7 @@ static double datum(const case_t *c, char kind, ptc_dtype_t dtype, uint64_t *ran
     case 's': return (u - 0.5) * 4;
     case 'p': return is_float ? 0.05 + u * 3 : 1 + floor(u * 40);
     case 'u': return u;
+    case 'q': return 2 * u / (double)c->extents[1];
     case 't': return u < 0.5;
     case '0': return 0;
     case '1': return 1;
