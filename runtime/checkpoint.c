@@ -101,7 +101,7 @@ static ptc_status_t write_manifest(writer_t *w, const ptc_checkpoint_state_t *st
                                    const ptc_manifest_file_t *files, int32_t num_files) {
   const char *path = ptc_arena_printf(&w->arena, "%s/manifest.json", w->temporary);
   char *text = ptc_manifest_print(state, files, num_files);
-  errno = ENOMEM;
+  errno = EILSEQ;
   int fd = text ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
   bool ok = fd >= 0 && ptc_write_all(fd, text, (int64_t)strlen(text)) && fsync(fd) == 0;
   int error = errno;

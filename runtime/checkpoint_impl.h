@@ -16,7 +16,7 @@ typedef struct ptc_manifest_file_s {
   const uint32_t *tensor_crcs;
 } ptc_manifest_file_t;
 
-// The text of a manifest; the caller frees it.
+// The text of a manifest; the caller frees it. NULL if a text in it is no UTF-8.
 char *ptc_manifest_print(const ptc_checkpoint_state_t *state, const ptc_manifest_file_t *files,
                          int32_t num_files);
 // Reads a manifest; any content is allowed. What it gives lives in |arena|. "bad-checkpoint", naming |path|.

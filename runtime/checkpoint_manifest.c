@@ -40,8 +40,11 @@ char *ptc_manifest_print(const ptc_checkpoint_state_t *state, const ptc_manifest
   char seed[24];  // JSON's integers have no room for it
   snprintf(seed, sizeof(seed), "%llu", (unsigned long long)state->seed);
   json_t *settings = json_object(), *list = json_array();
+  bool ok = true;  // false: a text is no UTF-8
   for (int32_t i = 0; i < state->num_settings; i++)
-    json_object_set_new(settings, state->settings[i].name, json_string(state->settings[i].value));
+    ok = json_object_set_new(settings, state->settings[i].name,
+                             json_string(state->settings[i].value)) == 0 &&
+         ok;
   for (int32_t i = 0; i < num_files; i++) json_array_append_new(list, print_file(&files[i]));
   json_t *root =
       json_pack("{s:s, s:i, s:s, s:I, s:I, s:s, s:o, s:o}", "format", format_name, "version",
@@ -49,7 +52,7 @@ char *ptc_manifest_print(const ptc_checkpoint_state_t *state, const ptc_manifest
                 (json_int_t)state->step, "position", (json_int_t)state->position, "seed", seed,
                 "settings", settings, "files", list);
   json_object_set_new(root, "crc32", crc_of(root));
-  char *text = json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS);
+  char *text = ok ? json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
   json_decref(root);
   return text;
 }

@@ -87,8 +87,9 @@ static ptc_status_t take_variable(parser_t *p, ptc_map_rule_t *rule, int32_t *ou
   return *out < 0 ? fail(p, "a line has at most 8 variables") : PTC_OK;
 }
 
+// Of a tensor's name: ASCII.
 static bool is_name(char c) {
-  return (unsigned char)c > ' ' && c != '[' && c != '=' && c != '{' && c != '}' && c != '#' &&
+  return c > ' ' && c < 0x7f && c != '[' && c != '=' && c != '{' && c != '}' && c != '#' &&
          c != ':';
 }
 

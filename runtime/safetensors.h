@@ -75,7 +75,7 @@ typedef struct ptc_safetensors_writer_s {
   uint32_t *tensor_crcs;  // of each tensor's bytes
 } ptc_safetensors_writer_t;
 
-// Announces |count| tensors; their data are not read. Names must be distinct ("tensor-name"). After an error,
+// Announces |count| tensors; their data are not read. Names are distinct and UTF-8, or "tensor-name". After an error,
 // close it all the same.
 ptc_status_t ptc_safetensors_create(ptc_diag_t *diag, const char *path,
                                     const ptc_host_tensor_t *tensors, int64_t count,

@@ -13,31 +13,35 @@ enum { PIECE_BYTES = 1 << 20 };
 
 // --- the header
 
-// The JSON text, padded with spaces so that the data begin at a multiple of 8; NULL if a name occurs
-// twice.
-static char *write_header(const ptc_host_tensor_t *tensors, int64_t count, const char **out_twice) {
+static json_t *entry_of(const ptc_host_tensor_t *tensor, int64_t begin, int64_t end) {
+  json_t *shape = json_array();
+  for (int32_t d = 0; d < tensor->num_dims; d++)
+    json_array_append_new(shape, json_integer(tensor->shape[d]));
+  return json_pack("{s:s, s:o, s:[I, I]}", "dtype", ptc_cell_name(ptc_cell_of_dtype(tensor->dtype)),
+                   "shape", shape, "data_offsets", (json_int_t)begin, (json_int_t)end);
+}
+
+// The JSON text, padded with spaces so that the data begin at a multiple of 8; NULL if a name cannot stand
+// there: |out_fault| says which, |out_why| why.
+static char *write_header(const ptc_host_tensor_t *tensors, int64_t count, const char **out_fault,
+                          const char **out_why) {
   json_t *root = json_object();
   int64_t offset = 0;
-  *out_twice = NULL;
-  for (int64_t i = 0; i < count && !*out_twice; i++) {
-    const ptc_host_tensor_t *tensor = &tensors[i];
-    int64_t end = offset + ptc_host_tensor_bytes(tensor);
-    json_t *shape = json_array();
-    for (int32_t d = 0; d < tensor->num_dims; d++)
-      json_array_append_new(shape, json_integer(tensor->shape[d]));
-    if (json_object_get(root, tensor->name)) *out_twice = tensor->name;
-    json_object_set_new(
-        root, tensor->name,
-        json_pack("{s:s, s:o, s:[I, I]}", "dtype", ptc_cell_name(ptc_cell_of_dtype(tensor->dtype)),
-                  "shape", shape, "data_offsets", (json_int_t)offset, (json_int_t)end));
+  *out_fault = NULL;
+  for (int64_t i = 0; i < count && !*out_fault; i++) {
+    const int64_t end = offset + ptc_host_tensor_bytes(&tensors[i]);
+    *out_why = "two tensors have that name";
+    if (json_object_get(root, tensors[i].name)) *out_fault = tensors[i].name;
+    if (!*out_fault &&
+        json_object_set_new(root, tensors[i].name, entry_of(&tensors[i], offset, end))) {
+      *out_fault = tensors[i].name;
+      *out_why = "it is no UTF-8";
+    }
     offset = end;
   }
-  char *text = json_dumps(root, JSON_COMPACT);
+  char *text = *out_fault ? NULL : json_dumps(root, JSON_COMPACT);
   json_decref(root);
-  if (!text || *out_twice) {
-    free(text);
-    return NULL;
-  }
+  if (!text) return NULL;
   size_t len = strlen(text), padded = (len + 7) / 8 * 8;
   char *header = ptc_xmalloc(padded + 1);
   memset(header, ' ', padded);
@@ -71,12 +75,11 @@ ptc_status_t ptc_safetensors_create(ptc_diag_t *diag, const char *path,
   ptc_safetensors_writer_t *writer = out_writer;
   *writer = (ptc_safetensors_writer_t){.diag = diag, .fd = -1, .count = count};
   ptc_str_append(&writer->path, path);
-  const char *twice;
-  char *header = write_header(tensors, count, &twice);
+  const char *fault, *why = "the header is too large";
+  char *header = write_header(tensors, count, &fault, &why);
   if (!header)
     return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "tensor-name",
-                     "two tensors to be written to \"%s\" are called \"%s\"", path,
-                     twice ? twice : "");
+                     "\"%s\" cannot be written to \"%s\": %s", fault ? fault : "", path, why);
   writer->bytes = ptc_xmalloc((size_t)(count + 1) * sizeof(*writer->bytes));
   writer->tensor_crcs = ptc_xmalloc((size_t)(count + 1) * sizeof(*writer->tensor_crcs));
   for (int64_t i = 0; i < count; i++) {

@@ -377,9 +377,28 @@ static void test_no_folder(void) {
   free(run);
 }
 
+// What JSON cannot hold is not left out in silence.
+static void test_no_text(void) {
+  run_t *run = run_new("text", 12);
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  const ptc_checkpoint_setting_t setting = {"data", "\xff"};
+  ptc_checkpoint_state_t state = {.model = "m", .settings = &setting, .num_settings = 1};
+  CU_ASSERT_EQUAL(ptc_checkpoint_write(&diag, run->folder, &state, run->model, 1, NULL, 0, 0),
+                  PTC_IO);
+  CU_ASSERT_EQUAL(diag.num_errors, 1);
+  state = (ptc_checkpoint_state_t){.model = "\xff"};
+  CU_ASSERT_EQUAL(ptc_checkpoint_write(&diag, run->folder, &state, run->model, 1, NULL, 0, 0),
+                  PTC_IO);
+  CU_ASSERT_EQUAL(diag.num_errors, 2);
+  ptc_diag_deinit(&diag);
+  CU_ASSERT_EQUAL(latest(run, true), -1);
+  free(run);
+}
+
 static const unit_test_t tests[] = {
     {"set up", test_set_up},       {"round trip", test_round_trip}, {"damage", test_damage},
     {"words", test_words},         {"killed", test_killed},         {"full disk", test_full_disk},
-    {"no folder", test_no_folder}, {"clean up", test_clean_up},
+    {"no folder", test_no_folder}, {"no text", test_no_text},       {"clean up", test_clean_up},
 };
 UNIT_MAIN("checkpoint", tests)

@@ -452,6 +452,7 @@ static void test_syntax(void) {
       {"a[99999999999999999999] = b", 21},
       {"a[:,:,:,:,:,:,:,:,:,:,:,:,:,:,:,:,:] = b", 35},
       {"a{a}.{b}.{c}.{d}.{e}.{f}.{g}.{h}.{i} = b", 34},
+      {"a\xff = b", 2},
       {"ignore", 7},
       {"ignore a b", 10},
       {"optional-prefix", 16},

@@ -189,9 +189,10 @@ static void test_broken_bytes(void) {
 
 static void test_io(void) {
   static const double value = 1;
-  ptc_named_tensor_t twice[2] = {
+  ptc_named_tensor_t twice[3] = {
       {.name = "x", .dtype = PTC_F64, .num_elements = 1, .data = &value},
-      {.name = "x", .dtype = PTC_F64, .num_elements = 1, .data = &value}};
+      {.name = "x", .dtype = PTC_F64, .num_elements = 1, .data = &value},
+      {.name = "\xff", .dtype = PTC_F64, .num_elements = 1, .data = &value}};
   static const struct {
     const char *file;
     int count;
@@ -201,11 +202,14 @@ static void test_io(void) {
       {"/nonexistent/folder/x", 1, PTC_IO, "write-file"},
       {folder, 1, PTC_IO, "write-file"},  // a folder cannot be replaced
       {path, 2, PTC_INVALID_INPUT, "tensor-name"},
+      {path, 3, PTC_INVALID_INPUT, "tensor-name"},  // the third alone
   };
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     ptc_diag_t diag;
     ptc_diag_init(&diag);
-    UNIT_CHECK(ptc_safetensors_write(&diag, rows[i].file, twice, rows[i].count) == rows[i].status,
+    const bool third = rows[i].count == 3;
+    UNIT_CHECK(ptc_safetensors_write(&diag, rows[i].file, third ? &twice[2] : twice,
+                                     third ? 1 : rows[i].count) == rows[i].status,
                rows[i].id);
     UNIT_CHECK(strcmp(first_id(&diag), rows[i].id) == 0, rows[i].id);
     ptc_diag_deinit(&diag);
