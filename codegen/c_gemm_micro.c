@@ -75,7 +75,8 @@ static const char transpose[] =
     "      }\n"
     "    }\n"
     "  }\n"
-    "  for (int64_t rest = depth % 8; rest > 0; --rest, ++p)\n"
+    "  if (depth % 8 == 0) return;\n"
+    "  for (; p < depth; ++p)\n"
     "    for (int q = 0; q < NR; ++q) d[p * NR + q] = row[q][p];\n"
     "}\n"
     "\n";
