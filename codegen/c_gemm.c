@@ -247,7 +247,10 @@ static void print_rows_of_c(const gemm_t *gemm, ptc_str_t *out) {
       ptc_str_printf(out, "        float *const c = %s + i * C_ROW + j0;\n",
                      batch_start(gemm, gemm->kernel->stores[0].param, &address));
       break;
-    case GEMM_C_ROWS: ptc_str_append(out, "        float *const c = sums;\n"); break;
+    case GEMM_C_ROWS:
+      ptc_str_printf(out, "        float *const c = sums + (i - i0) %% %d * C_ROW;\n",
+                     GEMM_EPILOGUE_ROWS);
+      break;
     case GEMM_C_SCRATCH:
       ptc_str_append(out, "        float *const c = sums + (i - i0) * C_ROW;\n");
       break;
@@ -306,10 +309,12 @@ static void print_compute(const gemm_t *gemm, ptc_str_t *out) {
                  "        else if (M % MR)\n"
                  "          row_panel(M % MR, a, strip, edge, j1 - j0, depth, c, k0 > 0);\n");
   if (gemm->c_mode != GEMM_C_DIRECT)
-    ptc_str_append(out,
-                   "        if (k0 + depth == K)\n"
-                   "          for (int64_t r = 0; r < least(MR, i1 - i); ++r)\n"
-                   "            epilogue(call, b, i + r, j0, j1, c + r * C_ROW);\n");
+    ptc_str_printf(out,
+                   "        // The stores of a group of rows, once their sums are whole.\n"
+                   "        const int64_t begun = (i - i0) %% %d, done = least(i + MR, i1);\n"
+                   "        if (k0 + depth == K && (done == i1 || begun + MR == %d))\n"
+                   "          epilogue(call, b, i - begun, done, j0, j1, c - begun * C_ROW);\n",
+                   GEMM_EPILOGUE_ROWS, GEMM_EPILOGUE_ROWS);
   ptc_str_append(out, "      }\n    }\n}\n\n");
 }
 

@@ -68,6 +68,8 @@ typedef struct gemm_s {
 
 // The printed micro-kernels take 6 or 12 rows by 8, 16 or 32 columns: blocks are multiples of these.
 enum { GEMM_ROWS = 12, GEMM_COLS = 32, GEMM_OWN_ROWS = 24 };
+// The epilogue runs on so many rows at a time.
+enum { GEMM_EPILOGUE_ROWS = 48 };
 
 // Decides all of the above; "codegen-unsupported" where the printer cannot do it.
 ptc_status_t gemm_plan(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
@@ -97,11 +99,17 @@ void gemm_print_indices(const gemm_t *gemm, const gemm_role_t *role, const char 
 // What an evaluating function begins with: the parameters, a fault flag, the indices that never vary.
 void gemm_print_entry(const gemm_t *gemm, ptc_str_t *out);
 void gemm_print_exit(const gemm_t *gemm, ptc_str_t *out);
-// Opens a loop over the flat indices first <= x < last of |role| whose innermost part can be vectorised, and
-// closes it; in between the body of the inner loop is printed, indented by 6. |roots| are what the body
-// evaluates; parts that do not vary are hoisted. The place in [first, last) is `at + x`.
+// Appends what of |roots| does not vary over the loop dims |inner|.
+void gemm_hoist(ptc_c_scope_t *scope, const ptc_kx_t *roots, int32_t num_roots, uint32_t inner,
+                int32_t indent, ptc_str_t *out);
+uint32_t gemm_role_mask(const gemm_role_t *role);
+// Opens, at |indent|, a loop over the flat indices first <= x < last of |role| whose innermost part can be
+// vectorised, and closes it; in between the body of the inner loop is printed, indented by 4 more. |roots| are
+// what the body evaluates; parts that do not vary are hoisted. The element of d is `to[x]`. last - first is at
+// most |max_run|.
 void gemm_open_loop(const gemm_t *gemm, ptc_c_scope_t *scope, const gemm_role_t *role,
-                    const ptc_kx_t *roots, int32_t num_roots, ptc_str_t *out);
-void gemm_close_loop(ptc_str_t *out);
+                    const ptc_kx_t *roots, int32_t num_roots, int64_t max_run, int32_t indent,
+                    ptc_str_t *out);
+void gemm_close_loop(int32_t indent, ptc_str_t *out);
 
 #endif  // PTC_CODEGEN_C_GEMM_IMPL_H_

@@ -16,6 +16,8 @@ static const char vectors[] =
     "#endif\n"
     "#define NR (2 * VL)\n"
     "#define ALWAYS_INLINE static inline __attribute__((always_inline))\n"
+    "// What is inlined beside the micro-kernel may cost it registers.\n"
+    "#define APART static __attribute__((noinline))\n"
     "typedef float vec_t __attribute__((vector_size(4 * VL)));\n"
     "typedef float loose_vec_t __attribute__((vector_size(4 * VL), aligned(4), may_alias));\n"
     "typedef float vec8_t __attribute__((vector_size(32), aligned(4), may_alias));\n"

@@ -4,6 +4,11 @@
 
 #include "codegen/c_gemm_impl.h"
 
+// Rows of A that one call packs.
+static int64_t packed_rows(const gemm_t *gemm) {
+  return gemm->a_mode == GEMM_A_OWN ? GEMM_OWN_ROWS : gemm->pack_rows;
+}
+
 // --- evaluating a run of elements of an operand
 // Prints `eval_a(call, b, fixed, first, last, d)`: d[0 ..] = the operand's elements first .. last - 1 along one
 // role, at |fixed| of the other.
@@ -12,7 +17,7 @@ static void print_eval(const gemm_t *gemm, const gemm_operand_t *op, ptc_str_t *
   const gemm_role_t *across = op->along_k ? op->rows : &gemm->k;
   ptc_str_printf(out,
                  "// d[x - first] = the element of %s at %s = x, %s = fixed.\n"
-                 "static void eval_%s(const ptc_kernel_call_t *call, int64_t b, int64_t fixed,\n"
+                 "APART void eval_%s(const ptc_kernel_call_t *call, int64_t b, int64_t fixed,\n"
                  "                   int64_t first, int64_t last, float *restrict d) {\n",
                  op->name, along->name, across->name, op->name);
   gemm_print_entry(gemm, out);
@@ -20,10 +25,13 @@ static void print_eval(const gemm_t *gemm, const gemm_operand_t *op, ptc_str_t *
   gemm_print_indices(gemm, across, "fixed", false, 2, out);
   ptc_c_scope_t scope;
   ptc_c_scope_init(&scope, gemm->arena, gemm->kernel);
-  gemm_open_loop(gemm, &scope, along, &op->expr, 1, out);
+  // At most a block of k, a strip of B, or the rows of A that are packed at a time.
+  int64_t max_run = gemm->kc;
+  if (!op->along_k) max_run = op == &gemm->b ? gemm->nt : packed_rows(gemm);
+  gemm_open_loop(gemm, &scope, along, &op->expr, 1, max_run, 2, out);
   ptc_c_eval(&scope, op->expr, 6, out);
   ptc_str_printf(out, "      to[x] = %s;\n", scope.value_text[op->expr]);
-  gemm_close_loop(out);
+  gemm_close_loop(2, out);
   gemm_print_exit(gemm, out);
 }
 
@@ -60,7 +68,6 @@ static void print_pack_a_plain(const gemm_t *gemm, ptc_str_t *out) {
 }
 
 static void print_pack_a_panels(const gemm_t *gemm, ptc_str_t *out) {
-  const int64_t rows = gemm->a_mode == GEMM_A_OWN ? GEMM_OWN_ROWS : gemm->pack_rows;
   ptc_str_printf(out,
                  "  float stage[%" PRId64
                  "] = {0};\n"
@@ -70,7 +77,7 @@ static void print_pack_a_panels(const gemm_t *gemm, ptc_str_t *out) {
                  "      __builtin_memcpy(d + i * pitch + p * MR, stage + i, MR * sizeof(float));\n"
                  "  }\n"
                  "}\n\n",
-                 rows);
+                 packed_rows(gemm));
 }
 
 void gemm_print_pack_a(const gemm_t *gemm, ptc_str_t *out) {
@@ -79,7 +86,7 @@ void gemm_print_pack_a(const gemm_t *gemm, ptc_str_t *out) {
   if (!plain) print_eval(gemm, &gemm->a, out);
   ptc_str_printf(out,
                  "// Packs rows i0 .. i1 - 1 of A from k0 on; |pitch| floats per row.\n"
-                 "static void pack_a%s",
+                 "APART void pack_a%s",
                  pack_a_head);
   if (plain) {
     print_pack_a_plain(gemm, out);
@@ -168,7 +175,7 @@ void gemm_print_pack_b(const gemm_t *gemm, ptc_str_t *out) {
   ptc_str_append(
       out,
       "// Packs columns j0 .. j1 - 1 of B from k0 on.\n"
-      "static void pack_b(const ptc_kernel_call_t *call, int64_t b, int64_t j0, int64_t j1,\n"
+      "APART void pack_b(const ptc_kernel_call_t *call, int64_t b, int64_t j0, int64_t j1,\n"
       "                   int64_t k0, int64_t depth, float *restrict d) {\n");
   if (gemm->b.along_k)
     print_pack_b_transposed(gemm, out);

@@ -328,7 +328,7 @@ static void choose_memory(gemm_t *gemm) {
   gemm->bwork_floats = packed_b(gemm);
   if (gemm->c_mode == GEMM_C_WORK) gemm->cwork_floats = gemm->batch_chunk * gemm->m_chunk * columns;
   if (gemm->b_mode != GEMM_B_SHARED) gemm->bpack_floats = gemm->nt * gemm->kc;
-  if (gemm->c_mode == GEMM_C_ROWS) gemm->cbuf_floats = GEMM_ROWS * gemm->nt;
+  if (gemm->c_mode == GEMM_C_ROWS) gemm->cbuf_floats = GEMM_EPILOGUE_ROWS * gemm->nt;
   if (gemm->c_mode == GEMM_C_SCRATCH) gemm->cbuf_floats = gemm->mt * gemm->nt;
   if (gemm->a_mode == GEMM_A_OWN)
     gemm->aown_floats = GEMM_OWN_ROWS * max64(gemm->a_row, gemm_panel_pitch(gemm->kc));
