@@ -12,8 +12,8 @@
 
 #include "ir/base/str.h"
 #include "runtime/cpu/compiler.h"
+#include "runtime/cpu/cores.h"
 #include "runtime/cpu/object_cache.h"
-#include "runtime/cpu/thread_pool.h"
 #include "runtime/hash.h"
 
 enum { MAX_JOBS = 64, MAX_LOG_LINES = 12 };

@@ -6,7 +6,6 @@
 #include "runtime/cpu/thread_pool.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,6 +13,8 @@
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
 #endif
+
+#include "runtime/cpu/cores.h"
 
 enum {
   CACHE_LINE = 64,
@@ -55,16 +56,6 @@ typedef struct worker_arg_s {
   ptc_thread_pool_t *pool;
   int32_t thread;
 } worker_arg_t;
-
-int32_t ptc_num_cores(void) {
-  // A set of 8192 CPUs: larger than any machine that runs one kernel launch.
-  cpu_set_t set[8192 / CPU_SETSIZE];
-  CPU_ZERO_S(sizeof set, set);
-  int count = 0;
-  if (sched_getaffinity(0, sizeof set, set) == 0) count = CPU_COUNT_S(sizeof set, set);
-  if (count < 1) count = 1;
-  return count < PTC_MAX_THREADS ? count : PTC_MAX_THREADS;
-}
 
 static void pause_core(void) {
 #if defined(__x86_64__) || defined(__i386__)

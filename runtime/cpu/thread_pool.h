@@ -14,9 +14,6 @@ typedef struct ptc_thread_pool_s ptc_thread_pool_t;
 // and all their repetitions: phase p of repetition c of the first run is c * num_phases + p.
 typedef void (*ptc_tile_fn_t)(void *arg, int32_t thread, int64_t phase, int64_t tile);
 
-// The number of cores that this process may use; at least 1.
-int32_t ptc_num_cores(void);
-
 // A pool of |num_threads| threads (0: ptc_num_cores), the caller's among them, so 1 starts no thread. The
 // others leave all signals to the caller's. PTC_DEVICE with a diagnostic ("thread-start") if the system
 // gives no more threads.

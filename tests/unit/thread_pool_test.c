@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "runtime/cpu/cores.h"
 #include "tests/support/unit.h"
 
 enum { MAX_PHASES = 4096, MAX_RUNS = 5, MAX_IN_RUN = 4 };
@@ -117,6 +118,12 @@ static void test_cores(void) {
   ptc_diag_init(&diag);
   ptc_thread_pool_t *pool;
   CU_ASSERT(ptc_num_cores() >= 1);
+  CU_ASSERT_EQUAL(ptc_parse_cpu_max("max 100000\n"), 0);
+  CU_ASSERT_EQUAL(ptc_parse_cpu_max("200000 100000\n"), 2);
+  CU_ASSERT_EQUAL(ptc_parse_cpu_max("150000 100000\n"), 2);
+  CU_ASSERT_EQUAL(ptc_parse_cpu_max("5000 100000\n"), 1);
+  CU_ASSERT_EQUAL(ptc_parse_cpu_max("-1 0"), 0);
+  CU_ASSERT_EQUAL(ptc_parse_cpu_max(""), 0);
   CU_ASSERT_EQUAL_FATAL(ptc_thread_pool_create(&diag, 0, &pool), PTC_OK);
   CU_ASSERT_EQUAL(ptc_thread_pool_size(pool), ptc_num_cores());
   ptc_thread_pool_run(pool, NULL, 0, add_tile, NULL);
