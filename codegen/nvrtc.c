@@ -1,0 +1,147 @@
+// NVRTC through dlopen.
+#include "codegen/nvrtc.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ptc_nvrtc_s {
+  void *library;
+  int32_t version;
+#define PTC_NVRTC(name, params) int(*name) params;
+#include "codegen/nvrtc_symbols.def"
+#undef PTC_NVRTC
+};
+
+static const char *const library_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+
+// Tries |folder|/NAME for every name (|folder| NULL: the loader's own search), noting what was tried.
+static void *open_in(const char *folder, ptc_str_t *tried) {
+  for (size_t i = 0; i < sizeof library_names / sizeof *library_names; ++i) {
+    ptc_str_t path = {0};
+    if (folder) ptc_str_printf(&path, "%s/", folder);
+    ptc_str_append(&path, library_names[i]);
+    void *library = dlopen(path.data, RTLD_NOW | RTLD_LOCAL);
+    if (!library) ptc_str_printf(tried, "%s%s", tried->len ? ", " : "", path.data);
+    ptc_str_deinit(&path);
+    if (library) return library;
+  }
+  return NULL;
+}
+
+static void *open_library(ptc_str_t *tried) {
+  const char *file = getenv("PTC_NVRTC");
+  if (file) {
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) ptc_str_append(tried, file);
+    return library;
+  }
+  void *library = NULL;
+  const char *folder = getenv("PTC_NVRTC_DIR");
+  if (folder) library = open_in(folder, tried);
+  if (!library) library = open_in(NULL, tried);
+  const char *home = getenv("CUDA_HOME");
+  if (!library && home) {
+    ptc_str_t path = {0};
+    ptc_str_printf(&path, "%s/lib64", home);
+    library = open_in(path.data, tried);
+    ptc_str_deinit(&path);
+  }
+  if (!library) library = open_in("/usr/local/cuda/lib64", tried);
+  return library;
+}
+
+ptc_nvrtc_t *ptc_nvrtc_open(ptc_diag_t *diag) {
+  ptc_str_t tried = {0};
+  void *library = open_library(&tried);
+  if (!library) {
+    ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "nvrtc-missing",
+              "NVRTC, which compiles the CUDA kernels, was not found (tried %s); install the CUDA toolkit or "
+              "the Python package nvidia-cuda-nvrtc and name its folder in PTC_NVRTC_DIR",
+              tried.data ? tried.data : "");
+    ptc_str_deinit(&tried);
+    return NULL;
+  }
+  ptc_str_deinit(&tried);
+  ptc_nvrtc_t *nvrtc = calloc(1, sizeof *nvrtc);
+  if (!nvrtc) ptc_oom(sizeof *nvrtc);
+  nvrtc->library = library;
+  const char *missing = NULL;
+  // ISO C knows no cast from object to function pointer; POSIX promises that the bits agree.
+#define PTC_NVRTC(name, params)                           \
+  {                                                       \
+    void *symbol = dlsym(library, "nvrtc" #name);         \
+    if (!symbol) missing = "nvrtc" #name;                 \
+    memcpy(&nvrtc->name, &symbol, sizeof nvrtc->name);    \
+  }
+#include "codegen/nvrtc_symbols.def"
+#undef PTC_NVRTC
+  int major = 0, minor = 0;
+  if (!missing && nvrtc->Version(&major, &minor) != 0) missing = "nvrtcVersion";
+  if (missing) {
+    ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "nvrtc-missing",
+              "the NVRTC library that was found lacks \"%s\"; install CUDA 12 or later", missing);
+    ptc_nvrtc_close(nvrtc);
+    return NULL;
+  }
+  nvrtc->version = major * 1000 + minor * 10;
+  return nvrtc;
+}
+
+void ptc_nvrtc_close(ptc_nvrtc_t *nvrtc) {
+  if (!nvrtc) return;
+  dlclose(nvrtc->library);
+  free(nvrtc);
+}
+
+int32_t ptc_nvrtc_version(const ptc_nvrtc_t *nvrtc) { return nvrtc->version; }
+
+// The log with its trailing white space cut; empty if there is none.
+static void read_log(const ptc_nvrtc_t *nvrtc, void *program, ptc_str_t *out) {
+  size_t bytes = 0;
+  if (nvrtc->GetProgramLogSize(program, &bytes) != 0 || bytes <= 1) return;
+  char *log = ptc_xmalloc(bytes + 1);
+  if (nvrtc->GetProgramLog(program, log) == 0) {
+    log[bytes] = '\0';
+    size_t len = strlen(log);
+    while (len && (log[len - 1] == '\n' || log[len - 1] == ' ')) log[--len] = '\0';
+    ptc_str_append(out, log);
+  }
+  free(log);
+}
+
+ptc_status_t ptc_nvrtc_compile(const ptc_nvrtc_t *nvrtc, ptc_diag_t *diag, const char *name,
+                               const char *source, const char *target, ptc_str_t *out) {
+  ptc_status_t status = PTC_OK;
+  const bool ptx = strncmp(target, "compute_", 8) == 0;
+  ptc_str_t arch = {0}, log = {0};
+  ptc_str_printf(&arch, "--gpu-architecture=%s", target);
+  const char *const options[] = {arch.data, "--std=c++17", "--fmad=false", "--device-int128",
+                                 "--restrict"};
+  void *program = NULL;
+  int failed = nvrtc->CreateProgram(&program, source, name, 0, NULL, NULL);
+  if (!failed) {
+    failed = nvrtc->CompileProgram(program, (int)(sizeof options / sizeof *options), options);
+    read_log(nvrtc, program, &log);
+  }
+  size_t bytes = 0;
+  if (!failed && !log.len)
+    failed = ptx ? nvrtc->GetPTXSize(program, &bytes) : nvrtc->GetCUBINSize(program, &bytes);
+  if (failed || log.len) {
+    status = ptc_error(diag, (ptc_loc_t){0}, PTC_INTERNAL, "nvrtc-failed",
+                       "NVRTC does not compile \"%s\" for %s (code %d): %s", name, target, failed,
+                       log.len ? log.data : "no message");
+  } else {
+    char *code = ptc_xmalloc(bytes + 1);
+    failed = ptx ? nvrtc->GetPTX(program, code) : nvrtc->GetCUBIN(program, code);
+    if (!failed) ptc_str_append_n(out, code, ptx && bytes && !code[bytes - 1] ? bytes - 1 : bytes);
+    free(code);
+    if (failed)
+      status = ptc_error(diag, (ptc_loc_t){0}, PTC_INTERNAL, "nvrtc-failed",
+                         "NVRTC hands out no code for \"%s\" (code %d)", name, failed);
+  }
+  if (program) nvrtc->DestroyProgram(&program);
+  ptc_str_deinit(&arch);
+  ptc_str_deinit(&log);
+  return status;
+}

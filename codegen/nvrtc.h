@@ -1,0 +1,24 @@
+// NVRTC, loaded when it is needed: CUDA C++ text to PTX or to machine code for one target.
+#ifndef PTC_CODEGEN_NVRTC_H_
+#define PTC_CODEGEN_NVRTC_H_
+
+#include "ir/base/diag.h"
+#include "ir/base/str.h"
+
+typedef struct ptc_nvrtc_s ptc_nvrtc_t;
+
+// Finds the library: $PTC_NVRTC (a file), the loader's paths, $CUDA_HOME and /usr/local/cuda (lib64), and
+// $PTC_NVRTC_DIR. NULL with the diagnostic "nvrtc-missing", which lists what was tried. The caller destroys
+// it. Calls on one object may come from several threads.
+ptc_nvrtc_t *ptc_nvrtc_open(ptc_diag_t *diag);
+void ptc_nvrtc_close(ptc_nvrtc_t *nvrtc);  // NULL is allowed
+// 13000 for 13.0.
+int32_t ptc_nvrtc_version(const ptc_nvrtc_t *nvrtc);
+
+// Compiles |source|, called |name| in messages. |target| "sm_90a" yields machine code (a cubin), "compute_80"
+// yields PTX text; appended to |out|. With --fmad=false: a multiply and an add never fuse behind the
+// source's back. What NVRTC warns of is an error here, too: "nvrtc-failed" (PTC_INTERNAL) with its log.
+ptc_status_t ptc_nvrtc_compile(const ptc_nvrtc_t *nvrtc, ptc_diag_t *diag, const char *name,
+                               const char *source, const char *target, ptc_str_t *out);
+
+#endif  // PTC_CODEGEN_NVRTC_H_
