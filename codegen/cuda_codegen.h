@@ -2,14 +2,14 @@
 //
 // Every kernel is one __global__ function of PTC_CUDA_THREADS threads a block; a block is a tile of the
 // phase that it is launched for, so a plan's phases and tiles mean the same on both targets:
-//   extern "C" __global__ void NAME(const ptc_call_t call)   grid = tiles of call.phase
-// where ptc_call_t holds the parameters' addresses, the turns, the address of the fault code and the phase.
+//   extern "C" __global__ void NAME(const ptc_kernel_call_t arguments)   grid = tiles of arguments.phase
+// where ptc_kernel_call_t is that of ptc_cuda_prelude.
 #ifndef PTC_CODEGEN_CUDA_CODEGEN_H_
 #define PTC_CODEGEN_CUDA_CODEGEN_H_
 
 #include "codegen/codegen.h"
 
-enum { PTC_CUDA_THREADS = 256 };
+enum { PTC_CUDA_THREADS = 256, PTC_CUDA_MAX_PARAMS = PTC_KERNEL_MAX_PARAMS + 1 };
 
 // Appends the source of |kernel|. Diagnostic "codegen-unsupported" names what is not there yet.
 ptc_status_t ptc_codegen_cuda(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
@@ -22,13 +22,16 @@ ptc_status_t ptc_cuda_gemm(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kerne
 
 // What every source begins with: types, the call struct, conversions, math functions, Philox.
 void ptc_cuda_prelude(ptc_str_t *out, const ptc_kernel_t *kernel);
-// Declares parameters as pointers `p0`, `p1`, ... and turns as `turn0`, ... inside the function.
+// Declares the parameters as pointers inside the function: `p_x`.
 void ptc_cuda_declare(ptc_str_t *out, const ptc_kernel_t *kernel);
 // Appends the coordinates of the loop dims of |mask|, in the order of the dims, of row-major position
-// |linear| (C text) as `const int64_t SUFFIXd3 = ...;` and names them in |scope|.
-void ptc_cuda_decode(ptc_c_scope_t *scope, uint32_t mask, const char *linear, const char *suffix,
-                     int32_t indent, ptc_str_t *out);
+// |linear| (C text, an integer) as `const int i_x = ...;`: the names of ptc_c_scope_init.
+void ptc_cuda_decode(const ptc_c_scope_t *scope, uint32_t mask, const char *linear, int32_t indent,
+                     ptc_str_t *out);
 // The number of points of the loop dims of |mask|.
 int64_t ptc_kernel_extent(const ptc_kernel_t *kernel, uint32_t mask);
+// The launch shape of |num_phases| phases, run once.
+ptc_kernel_shape_t ptc_cuda_shape(ptc_arena_t *arena, const int64_t *tiles, int32_t num_phases,
+                                  int64_t workspace_bytes);
 
 #endif  // PTC_CODEGEN_CUDA_CODEGEN_H_

@@ -11,21 +11,12 @@
 typedef struct operand_s {
   const char *name;  // "A", "B"
   ptc_kx_t expr;
-  uint32_t rows;       // loop dims of the rows
+  uint32_t rows;            // loop dims of the rows
   const ptc_kexpr_t *load;  // NULL: a prologue must be evaluated
   int64_t strides[PTC_KERNEL_MAX_DIMS];
   // 16-byte chunks can be copied along k (k_chunks) or along the rows (row_chunks).
   bool k_chunks, row_chunks;
 } operand_t;
-
-static int64_t extent_of(const ptc_kernel_t *kernel, uint32_t mask) {
-  int64_t product = 1;
-  for (int32_t i = 0; i < kernel->num_dims; ++i)
-    if (mask >> i & 1) product *= kernel->dims[i].extent;
-  return product;
-}
-
-int64_t ptc_kernel_extent(const ptc_kernel_t *kernel, uint32_t mask) { return extent_of(kernel, mask); }
 
 // Strides of a LOAD whose indices are plain loop dims, each once. False for anything else.
 static bool plain_load(const ptc_kernel_t *kernel, const ptc_kexpr_t *load, int64_t *strides) {
@@ -73,8 +64,7 @@ static operand_t make_operand(const ptc_kernel_t *kernel, const char *name, ptc_
 // `static __device__ int64_t A_rows(int64_t i)`: the offset in elements of position |i| of |mask|.
 static void print_offset(const ptc_kernel_t *kernel, const operand_t *operand, const char *what,
                          uint32_t mask, ptc_str_t *out) {
-  ptc_str_printf(out, "static __device__ __forceinline__ int64_t %s_%s(int i) {\n  return 0", operand->name,
-                 what);
+  ptc_str_printf(out, "static inline int64_t %s_%s(int i) {\n  return 0", operand->name, what);
   int64_t after = 1;
   for (int32_t i = kernel->num_dims - 1; i >= 0; --i) {
     if (!(mask >> i & 1)) continue;
@@ -90,52 +80,51 @@ static void print_offset(const ptc_kernel_t *kernel, const operand_t *operand, c
 // `static __device__ T A_value(call, z, row, k)`: one element of a prologue.
 static void print_element(const ptc_kernel_t *kernel, ptc_arena_t *arena, const operand_t *operand,
                           ptc_str_t *out) {
-  const ptc_dtype_t dtype = kernel->exprs[operand->expr].dtype;
   ptc_str_printf(out,
-                 "static __device__ __forceinline__ float %s_value(const ptc_call_t &call, int z, int row, "
+                 "static inline float %s_value(const ptc_kernel_call_t *call, int z, int row, "
                  "int k) {\n",
                  operand->name);
   ptc_cuda_declare(out, kernel);
-  ptc_c_scope_t scope = {.kernel = kernel, .arena = arena};
-  scope.value_text = PTC_ARENA_ARRAY(arena, const char *, kernel->num_exprs);
-  ptc_cuda_decode(&scope, kernel->gemm.batch, "z", "z", 2, out);
-  ptc_cuda_decode(&scope, operand->rows, "row", "r", 2, out);
-  ptc_cuda_decode(&scope, kernel->gemm.k, "k", "k", 2, out);
+  ptc_c_scope_t scope;
+  ptc_c_scope_init(&scope, arena, kernel);
+  ptc_cuda_decode(&scope, kernel->gemm.batch, "z", 2, out);
+  ptc_cuda_decode(&scope, operand->rows, "row", 2, out);
+  ptc_cuda_decode(&scope, kernel->gemm.k, "k", 2, out);
   ptc_c_eval(&scope, operand->expr, 2, out);
   ptc_str_printf(out, "  return %s;\n}\n", scope.value_text[operand->expr]);
-  (void)dtype;
 }
 
 static const char mma_text[] =
-    "static __device__ __forceinline__ unsigned smem_address(const void *p) {\n"
+    "static inline unsigned smem_address(const void *p) {\n"
     "  return (unsigned)__cvta_generic_to_shared(p);\n"
     "}\n"
-    "static __device__ __forceinline__ void copy16(unsigned to, const void *from, bool valid) {\n"
+    "static inline void copy16(unsigned to, const void *from, bool valid) {\n"
     "  asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(to), \"l\"(from), "
     "\"r\"(valid ? 16 : 0));\n"
     "}\n"
-    "static __device__ __forceinline__ void commit() { asm volatile(\"cp.async.commit_group;\"); }\n"
-    "static __device__ __forceinline__ void wait1() { asm volatile(\"cp.async.wait_group 1;\"); }\n"
-    "static __device__ __forceinline__ void wait0() { asm volatile(\"cp.async.wait_group 0;\"); }\n"
-    "static __device__ __forceinline__ void ldsm(unsigned *r, unsigned a) {\n"
+    "static inline void commit() { asm volatile(\"cp.async.commit_group;\"); }\n"
+    "static inline void wait1() { asm volatile(\"cp.async.wait_group 1;\"); }\n"
+    "static inline void wait0() { asm volatile(\"cp.async.wait_group 0;\"); }\n"
+    "static inline void ldsm(unsigned *r, unsigned a) {\n"
     "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\"\n"
     "               : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"r\"(a));\n"
     "}\n"
-    "static __device__ __forceinline__ void ldsm_trans(unsigned *r, unsigned a) {\n"
+    "static inline void ldsm_trans(unsigned *r, unsigned a) {\n"
     "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\"\n"
     "               : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"r\"(a));\n"
     "}\n";
 
 static void print_mma(const char *type, ptc_str_t *out) {
-  ptc_str_printf(out,
-                 "static __device__ __forceinline__ void mma(float *c, const unsigned *a, const unsigned *b) {\n"
-                 "  asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.%s.%s.f32 {%%0,%%1,%%2,%%3}, "
-                 "{%%4,%%5,%%6,%%7}, {%%8,%%9}, {%%0,%%1,%%2,%%3};\"\n"
-                 "               : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3])\n"
-                 "               : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), "
-                 "\"r\"(b[1]));\n"
-                 "}\n",
-                 type, type);
+  ptc_str_printf(
+      out,
+      "static inline void mma(float *c, const unsigned *a, const unsigned *b) {\n"
+      "  asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.%s.%s.f32 {%%0,%%1,%%2,%%3}, "
+      "{%%4,%%5,%%6,%%7}, {%%8,%%9}, {%%0,%%1,%%2,%%3};\"\n"
+      "               : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3])\n"
+      "               : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), "
+      "\"r\"(b[1]));\n"
+      "}\n",
+      type, type);
 }
 
 // The loader of one operand's 128 x 32 tile into a stage. By k: rows of 4 chunks, chunk c of row r at slot
@@ -145,44 +134,52 @@ static void print_loader(const ptc_kernel_t *kernel, const operand_t *operand, i
                          int64_t depth, ptc_str_t *out) {
   const char *n = operand->name;
   ptc_str_printf(out,
-                 "static __device__ __forceinline__ void load_%s(const ptc_call_t &call, uint16_t *tile, "
+                 "static inline void load_%s(const ptc_kernel_call_t *call, uint16_t *tile, "
                  "int z, int row0, int k0) {\n"
                  "  const int t = threadIdx.x;\n",
                  n);
   if (operand->load && (operand->k_chunks || operand->row_chunks)) {
-    ptc_str_printf(out, "  const uint16_t *base = (const uint16_t *)call.params[%d] + %s_batch(z);\n",
+    ptc_str_printf(out,
+                   "  const uint16_t *base = (const uint16_t *)call->params[%d] + %s_batch(z);\n",
                    operand->load->param, n);
     if (operand->k_chunks)
-      ptc_str_printf(out,
-                     "#pragma unroll\n"
-                     "  for (int i = 0; i < 2; ++i) {\n"
-                     "    const int r = (t + 256 * i) / 4, c = t %% 4, row = row0 + r, k = k0 + 8 * c;\n"
-                     "    const bool valid = row < %" PRId64 " && k < %" PRId64 ";\n"
-                     "    copy16(smem_address(tile + r * 32 + (c ^ (r / 2 %% 4)) * 8),\n"
-                     "           valid ? base + %s_rows(row) + %s_depth(k) : base, valid);\n"
-                     "  }\n",
-                     num_rows, depth, n, n);
+      ptc_str_printf(
+          out,
+          "#pragma unroll\n"
+          "  for (int i = 0; i < 2; ++i) {\n"
+          "    const int r = (t + 256 * i) / 4, c = t %% 4, row = row0 + r, k = k0 + 8 * c;\n"
+          "    const bool valid = row < %" PRId64 " && k < %" PRId64
+          ";\n"
+          "    copy16(smem_address(tile + r * 32 + (c ^ (r / 2 %% 4)) * 8),\n"
+          "           valid ? base + %s_rows(row) + %s_depth(k) : base, valid);\n"
+          "  }\n",
+          num_rows, depth, n, n);
     else
-      ptc_str_printf(out,
-                     "#pragma unroll\n"
-                     "  for (int i = 0; i < 2; ++i) {\n"
-                     "    const int r = (t + 256 * i) / 16, c = t %% 16, row = row0 + 8 * c, k = k0 + r;\n"
-                     "    const bool valid = row < %" PRId64 " && k < %" PRId64 ";\n"
-                     "    copy16(smem_address(tile + r * 128 + (c ^ (r %% 8)) * 8),\n"
-                     "           valid ? base + %s_rows(row) + %s_depth(k) : base, valid);\n"
-                     "  }\n",
-                     num_rows, depth, n, n);
+      ptc_str_printf(
+          out,
+          "#pragma unroll\n"
+          "  for (int i = 0; i < 2; ++i) {\n"
+          "    const int r = (t + 256 * i) / 16, c = t %% 16, row = row0 + 8 * c, k = k0 + r;\n"
+          "    const bool valid = row < %" PRId64 " && k < %" PRId64
+          ";\n"
+          "    copy16(smem_address(tile + r * 128 + (c ^ (r %% 8)) * 8),\n"
+          "           valid ? base + %s_rows(row) + %s_depth(k) : base, valid);\n"
+          "  }\n",
+          num_rows, depth, n, n);
   } else {
-    const char *convert = kernel->exprs[operand->expr].dtype == PTC_BF16 ? "ptc_f32_to_bf16" : "ptc_f32_to_f16";
-    ptc_str_printf(out,
-                   "#pragma unroll 4\n"
-                   "  for (int i = 0; i < 16; ++i) {\n"
-                   "    const int r = (t + 256 * i) / 32, c = t %% 32, row = row0 + r, k = k0 + c;\n"
-                   "    const bool valid = row < %" PRId64 " && k < %" PRId64 ";\n"
-                   "    tile[r * 32 + ((c / 8) ^ (r / 2 %% 4)) * 8 + c %% 8] =\n"
-                   "        valid ? %s(%s_value(call, z, row, k)) : 0;\n"
-                   "  }\n",
-                   num_rows, depth, convert, n);
+    const char *convert =
+        kernel->exprs[operand->expr].dtype == PTC_BF16 ? "ptc_to_bf16" : "ptc_to_f16";
+    ptc_str_printf(
+        out,
+        "#pragma unroll 4\n"
+        "  for (int i = 0; i < 16; ++i) {\n"
+        "    const int r = (t + 256 * i) / 32, c = t %% 32, row = row0 + r, k = k0 + c;\n"
+        "    const bool valid = row < %" PRId64 " && k < %" PRId64
+        ";\n"
+        "    tile[r * 32 + ((c / 8) ^ (r / 2 %% 4)) * 8 + c %% 8] =\n"
+        "        valid ? %s(%s_value(call, z, row, k)) : 0;\n"
+        "  }\n",
+        num_rows, depth, convert, n);
   }
   ptc_str_append(out, "}\n");
 }
@@ -191,7 +188,7 @@ static void print_loader(const ptc_kernel_t *kernel, const operand_t *operand, i
 static void print_fragment(const operand_t *operand, bool is_b, ptc_str_t *out) {
   const bool by_rows = operand->load && operand->row_chunks;
   ptc_str_printf(out,
-                 "static __device__ __forceinline__ void fragment_%s(unsigned *r, const uint16_t *tile, int "
+                 "static inline void fragment_%s(unsigned *r, const uint16_t *tile, int "
                  "row, int k) {\n"
                  "  const int lane = threadIdx.x %% 32;\n",
                  operand->name);
@@ -214,20 +211,23 @@ static void print_fragment(const operand_t *operand, bool is_b, ptc_str_t *out) 
 
 static void print_epilogue(const ptc_kernel_t *kernel, ptc_arena_t *arena, int64_t m, int64_t n,
                            const char *acc, int32_t indent, ptc_str_t *out) {
-  ptc_c_scope_t scope = {.kernel = kernel, .arena = arena};
-  scope.value_text = PTC_ARENA_ARRAY(arena, const char *, kernel->num_exprs);
+  ptc_c_scope_t scope;
+  ptc_c_scope_init(&scope, arena, kernel);
   scope.hole_text[0] = acc;
-  ptc_str_printf(out, "%*sif (row >= %" PRId64 " || col >= %" PRId64 ") continue;\n", indent, "", m, n);
-  ptc_cuda_decode(&scope, kernel->gemm.batch, "z", "z", indent, out);
-  ptc_cuda_decode(&scope, kernel->gemm.m, "row", "m", indent, out);
-  ptc_cuda_decode(&scope, kernel->gemm.n, "col", "n", indent, out);
-  for (int32_t i = 0; i < kernel->num_stores; ++i) ptc_c_store(&scope, &kernel->stores[i], indent, out);
+  ptc_str_printf(out, "%*sif (row >= %" PRId64 " || col >= %" PRId64 ") continue;\n", indent, "", m,
+                 n);
+  ptc_cuda_decode(&scope, kernel->gemm.batch, "z", indent, out);
+  ptc_cuda_decode(&scope, kernel->gemm.m, "row", indent, out);
+  ptc_cuda_decode(&scope, kernel->gemm.n, "col", indent, out);
+  for (int32_t i = 0; i < kernel->num_stores; ++i)
+    ptc_c_store(&scope, &kernel->stores[i], indent, out);
 }
 
 static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, const operand_t *a,
                               const operand_t *b, ptc_str_t *out) {
   const ptc_gemm_t *g = &kernel->gemm;
-  const int64_t m = extent_of(kernel, g->m), n = extent_of(kernel, g->n), k = extent_of(kernel, g->k);
+  const int64_t m = ptc_kernel_extent(kernel, g->m), n = ptc_kernel_extent(kernel, g->n),
+                k = ptc_kernel_extent(kernel, g->k);
   const int64_t tiles_m = (m + 127) / 128, tiles_n = (n + 127) / 128;
   ptc_str_append(out, mma_text);
   print_mma(kernel->exprs[g->a].dtype == PTC_BF16 ? "bf16" : "f16", out);
@@ -235,16 +235,22 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
   print_loader(kernel, b, n, k, out);
   print_fragment(a, false, out);
   print_fragment(b, true, out);
-  ptc_str_printf(out, "extern \"C\" __global__ void __launch_bounds__(%d, 2) %s(const ptc_call_t call) {\n",
+  ptc_str_printf(out,
+                 "extern \"C\" __global__ void __launch_bounds__(%d, 2) %s(const ptc_kernel_call_t "
+                 "arguments) {\n",
                  PTC_CUDA_THREADS, kernel->name);
+  ptc_str_append(out, "  const ptc_kernel_call_t *const call = &arguments;\n");
   ptc_cuda_declare(out, kernel);
   ptc_str_printf(
       out,
       "  __shared__ __align__(128) uint16_t stages[3][2][128 * 32];\n"
-      "  const int tile = blockIdx.x, z = tile / %" PRId64 ", in = tile %% %" PRId64 ";\n"
+      "  const int tile = blockIdx.x, z = tile / %" PRId64 ", in = tile %% %" PRId64
+      ";\n"
       // Groups of 8 row tiles share their columns of B in L2.
-      "  const int group = in / (8 * %" PRId64 "), rows_left = %" PRId64 " - 8 * group;\n"
-      "  const int group_rows = rows_left < 8 ? rows_left : 8, at = in - group * 8 * %" PRId64 ";\n"
+      "  const int group = in / (8 * %" PRId64 "), rows_left = %" PRId64
+      " - 8 * group;\n"
+      "  const int group_rows = rows_left < 8 ? rows_left : 8, at = in - group * 8 * %" PRId64
+      ";\n"
       "  const int row0 = 128 * (8 * group + at %% group_rows), col0 = 128 * (at / group_rows);\n"
       "  const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;\n"
       "  const int wm = warp / 4 * 64, wn = warp %% 4 * 32;\n"
@@ -257,53 +263,56 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
     ptc_str_append(out,
                    "  load_A(call, stages[1][0], z, row0, 32);\n"
                    "  load_B(call, stages[1][1], z, col0, 32);\n");
-  ptc_str_printf(out,
-                 "  commit();\n"
-                 "  for (int step = 0; step < %" PRId64 "; ++step) {\n"
-                 "    wait1();\n"
-                 "    __syncthreads();\n"
-                 "    const int next = step + 2;\n"
-                 "    if (next < %" PRId64 ") {\n"
-                 "      load_A(call, stages[next %% 3][0], z, row0, 32 * next);\n"
-                 "      load_B(call, stages[next %% 3][1], z, col0, 32 * next);\n"
-                 "    }\n"
-                 "    commit();\n"
-                 "    const uint16_t *ta = stages[step %% 3][0], *tb = stages[step %% 3][1];\n"
-                 "#pragma unroll\n"
-                 "    for (int kk = 0; kk < 32; kk += 16) {\n"
-                 "      unsigned fa[4][4], fb[2][4];\n"
-                 "#pragma unroll\n"
-                 "      for (int i = 0; i < 4; ++i) fragment_A(fa[i], ta, wm + 16 * i, kk);\n"
-                 "#pragma unroll\n"
-                 "      for (int j = 0; j < 2; ++j) fragment_B(fb[j], tb, wn + 16 * j, kk);\n"
-                 "#pragma unroll\n"
-                 "      for (int i = 0; i < 4; ++i)\n"
-                 "#pragma unroll\n"
-                 "        for (int j = 0; j < 4; ++j) mma(acc[i][j], fa[i], &fb[j / 2][j %% 2 * 2]);\n"
-                 "    }\n"
-                 "  }\n"
-                 "  wait0();\n"
-                 "  float *sums = (float *)stages;\n"
-                 // 32 rows at a time: 32 x 132 floats, 16.5 KiB of the stages.
-                 "#pragma unroll\n"
-                 "  for (int part = 0; part < 4; ++part) {\n"
-                 "    __syncthreads();\n"
-                 // Of each warp's 64 rows these 16: warps of both halves take part.
-                 "#pragma unroll\n"
-                 "    for (int j = 0; j < 4; ++j) {\n"
-                 "      const int r = warp / 4 * 16 + lane / 4, c = wn + 8 * j + lane %% 4 * 2;\n"
-                 "      sums[r * 132 + c] = acc[part][j][0];\n"
-                 "      sums[r * 132 + c + 1] = acc[part][j][1];\n"
-                 "      sums[(r + 8) * 132 + c] = acc[part][j][2];\n"
-                 "      sums[(r + 8) * 132 + c + 1] = acc[part][j][3];\n"
-                 "    }\n"
-                 "    __syncthreads();\n"
-                 "#pragma unroll 4\n"
-                 "    for (int i = threadIdx.x; i < 32 * 128; i += %d) {\n"
-                 "      const int r = i / 128, col = col0 + i %% 128;\n"
-                 "      const int row = row0 + r / 16 * 64 + part * 16 + r %% 16;\n"
-                 "      const float acc0 = sums[r * 132 + i %% 128];\n",
-                 (k + 31) / 32, (k + 31) / 32, PTC_CUDA_THREADS);
+  ptc_str_printf(
+      out,
+      "  commit();\n"
+      "  for (int step = 0; step < %" PRId64
+      "; ++step) {\n"
+      "    wait1();\n"
+      "    __syncthreads();\n"
+      "    const int next = step + 2;\n"
+      "    if (next < %" PRId64
+      ") {\n"
+      "      load_A(call, stages[next %% 3][0], z, row0, 32 * next);\n"
+      "      load_B(call, stages[next %% 3][1], z, col0, 32 * next);\n"
+      "    }\n"
+      "    commit();\n"
+      "    const uint16_t *ta = stages[step %% 3][0], *tb = stages[step %% 3][1];\n"
+      "#pragma unroll\n"
+      "    for (int kk = 0; kk < 32; kk += 16) {\n"
+      "      unsigned fa[4][4], fb[2][4];\n"
+      "#pragma unroll\n"
+      "      for (int i = 0; i < 4; ++i) fragment_A(fa[i], ta, wm + 16 * i, kk);\n"
+      "#pragma unroll\n"
+      "      for (int j = 0; j < 2; ++j) fragment_B(fb[j], tb, wn + 16 * j, kk);\n"
+      "#pragma unroll\n"
+      "      for (int i = 0; i < 4; ++i)\n"
+      "#pragma unroll\n"
+      "        for (int j = 0; j < 4; ++j) mma(acc[i][j], fa[i], &fb[j / 2][j %% 2 * 2]);\n"
+      "    }\n"
+      "  }\n"
+      "  wait0();\n"
+      "  float *sums = (float *)stages;\n"
+      // 32 rows at a time: 32 x 132 floats, 16.5 KiB of the stages.
+      "#pragma unroll\n"
+      "  for (int part = 0; part < 4; ++part) {\n"
+      "    __syncthreads();\n"
+      // Of each warp's 64 rows these 16: warps of both halves take part.
+      "#pragma unroll\n"
+      "    for (int j = 0; j < 4; ++j) {\n"
+      "      const int r = warp / 4 * 16 + lane / 4, c = wn + 8 * j + lane %% 4 * 2;\n"
+      "      sums[r * 132 + c] = acc[part][j][0];\n"
+      "      sums[r * 132 + c + 1] = acc[part][j][1];\n"
+      "      sums[(r + 8) * 132 + c] = acc[part][j][2];\n"
+      "      sums[(r + 8) * 132 + c + 1] = acc[part][j][3];\n"
+      "    }\n"
+      "    __syncthreads();\n"
+      "#pragma unroll 4\n"
+      "    for (int i = threadIdx.x; i < 32 * 128; i += %d) {\n"
+      "      const int r = i / 128, col = col0 + i %% 128;\n"
+      "      const int row = row0 + r / 16 * 64 + part * 16 + r %% 16;\n"
+      "      const float acc0 = sums[r * 132 + i %% 128];\n",
+      (k + 31) / 32, (k + 31) / 32, PTC_CUDA_THREADS);
   print_epilogue(kernel, arena, m, n, "acc0", 6, out);
   ptc_str_append(out, "    }\n  }\n}\n");
 }
@@ -311,18 +320,25 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
 static void print_exact(const ptc_kernel_t *kernel, ptc_arena_t *arena, const operand_t *a,
                         const operand_t *b, ptc_str_t *out) {
   const ptc_gemm_t *g = &kernel->gemm;
-  const int64_t m = extent_of(kernel, g->m), n = extent_of(kernel, g->n), k = extent_of(kernel, g->k);
+  const int64_t m = ptc_kernel_extent(kernel, g->m), n = ptc_kernel_extent(kernel, g->n),
+                k = ptc_kernel_extent(kernel, g->k);
   const int64_t tiles_m = (m + 63) / 64, tiles_n = (n + 63) / 64;
-  ptc_str_printf(out, "extern \"C\" __global__ void __launch_bounds__(%d) %s(const ptc_call_t call) {\n",
+  ptc_str_printf(out,
+                 "extern \"C\" __global__ void __launch_bounds__(%d) %s(const ptc_kernel_call_t "
+                 "arguments) {\n",
                  PTC_CUDA_THREADS, kernel->name);
+  ptc_str_append(out, "  const ptc_kernel_call_t *const call = &arguments;\n");
   ptc_cuda_declare(out, kernel);
   ptc_str_printf(out,
                  "  __shared__ __align__(16) float ta[16][68], tb[16][68];\n"
-                 "  const int tile = blockIdx.x, z = tile / %" PRId64 ", in = tile %% %" PRId64 ";\n"
-                 "  const int row0 = in / %" PRId64 " * 64, col0 = in %% %" PRId64 " * 64;\n"
+                 "  const int tile = blockIdx.x, z = tile / %" PRId64 ", in = tile %% %" PRId64
+                 ";\n"
+                 "  const int row0 = in / %" PRId64 " * 64, col0 = in %% %" PRId64
+                 " * 64;\n"
                  "  const int t = threadIdx.x, tm = t / 16 * 4, tn = t %% 16 * 4;\n"
                  "  float acc[4][4] = {};\n"
-                 "  for (int k0 = 0; k0 < %" PRId64 "; k0 += 16) {\n"
+                 "  for (int k0 = 0; k0 < %" PRId64
+                 "; k0 += 16) {\n"
                  "    __syncthreads();\n",
                  tiles_m * tiles_n, tiles_m * tiles_n, tiles_n, tiles_n, k);
   const operand_t *const operands[2] = {a, b};
@@ -338,31 +354,33 @@ static void print_exact(const ptc_kernel_t *kernel, ptc_arena_t *arena, const op
                    along_rows ? "e % 64" : "e / 16", along_rows ? "e / 64" : "e % 16",
                    side ? "col" : "row", side ? "tb" : "ta", side ? n : m, k);
     if (o->load)
-      ptc_str_printf(out, "((const float *)call.params[%d])[%s_batch(z) + %s_rows(row) + %s_depth(kk)]",
+      ptc_str_printf(out,
+                     "((const float *)call->params[%d])[%s_batch(z) + %s_rows(row) + %s_depth(kk)]",
                      o->load->param, o->name, o->name, o->name);
     else
       ptc_str_printf(out, "%s_value(call, z, row, kk)", o->name);
     ptc_str_append(out, " : 0.0f;\n    }\n");
   }
-  ptc_str_printf(out,
-                 "    __syncthreads();\n"
-                 "#pragma unroll\n"
-                 "    for (int kk = 0; kk < 16; ++kk) {\n"
-                 "      float fa[4], fb[4];\n"
-                 "#pragma unroll\n"
-                 "      for (int i = 0; i < 4; ++i) fa[i] = ta[kk][tm + i], fb[i] = tb[kk][tn + i];\n"
-                 "#pragma unroll\n"
-                 "      for (int i = 0; i < 4; ++i)\n"
-                 "#pragma unroll\n"
-                 "        for (int j = 0; j < 4; ++j) acc[i][j] = fmaf(fa[i], fb[j], acc[i][j]);\n"
-                 "    }\n"
-                 "  }\n"
-                 "#pragma unroll\n"
-                 "  for (int i = 0; i < 4; ++i)\n"
-                 "#pragma unroll\n"
-                 "    for (int j = 0; j < 4; ++j) {\n"
-                 "      const int row = row0 + tm + i, col = col0 + tn + j;\n"
-                 "      const float acc0 = acc[i][j];\n");
+  ptc_str_printf(
+      out,
+      "    __syncthreads();\n"
+      "#pragma unroll\n"
+      "    for (int kk = 0; kk < 16; ++kk) {\n"
+      "      float fa[4], fb[4];\n"
+      "#pragma unroll\n"
+      "      for (int i = 0; i < 4; ++i) fa[i] = ta[kk][tm + i], fb[i] = tb[kk][tn + i];\n"
+      "#pragma unroll\n"
+      "      for (int i = 0; i < 4; ++i)\n"
+      "#pragma unroll\n"
+      "        for (int j = 0; j < 4; ++j) acc[i][j] = fmaf(fa[i], fb[j], acc[i][j]);\n"
+      "    }\n"
+      "  }\n"
+      "#pragma unroll\n"
+      "  for (int i = 0; i < 4; ++i)\n"
+      "#pragma unroll\n"
+      "    for (int j = 0; j < 4; ++j) {\n"
+      "      const int row = row0 + tm + i, col = col0 + tn + j;\n"
+      "      const float acc0 = acc[i][j];\n");
   print_epilogue(kernel, arena, m, n, "acc0", 6, out);
   ptc_str_append(out, "    }\n}\n");
 }
@@ -375,7 +393,8 @@ ptc_status_t ptc_cuda_gemm(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kerne
   const bool half = da == db && (da == PTC_BF16 || da == PTC_F16);
   if (!half && (da != PTC_F32 || db != PTC_F32))
     return ptc_error(diag, kernel->loc, PTC_UNSUPPORTED, "codegen-unsupported",
-                     "a GEMM of %s by %s has no CUDA kernel yet", ptc_dtype_name(da), ptc_dtype_name(db));
+                     "a GEMM of %s by %s has no CUDA kernel yet", ptc_dtype_name(da),
+                     ptc_dtype_name(db));
   ptc_cuda_prelude(out, kernel);
   const operand_t *const operands[2] = {&a, &b};
   for (int32_t i = 0; i < 2; ++i) {
@@ -393,11 +412,9 @@ ptc_status_t ptc_cuda_gemm(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kerne
   else
     print_exact(kernel, arena, &a, &b, out);
   const int64_t side = half ? 128 : 64;
-  int64_t *tiles = PTC_ARENA_ARRAY(arena, int64_t, 1);
-  tiles[0] = extent_of(kernel, g->batch) * ((extent_of(kernel, g->m) + side - 1) / side) *
-             ((extent_of(kernel, g->n) + side - 1) / side);
-  ptc_phase_run_t *run = PTC_ARENA_NEW(arena, ptc_phase_run_t);
-  *run = (ptc_phase_run_t){.count = 1, .num_phases = 1, .tiles = tiles};
-  *out_shape = (ptc_kernel_shape_t){.num_runs = 1, .runs = run};
+  const int64_t tiles = ptc_kernel_extent(kernel, g->batch) *
+                        ((ptc_kernel_extent(kernel, g->m) + side - 1) / side) *
+                        ((ptc_kernel_extent(kernel, g->n) + side - 1) / side);
+  *out_shape = ptc_cuda_shape(arena, &tiles, 1, 0);
   return PTC_OK;
 }

@@ -56,7 +56,8 @@ ptc_nvrtc_t *ptc_nvrtc_open(ptc_diag_t *diag) {
   void *library = open_library(&tried);
   if (!library) {
     ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "nvrtc-missing",
-              "NVRTC, which compiles the CUDA kernels, was not found (tried %s); install the CUDA toolkit or "
+              "NVRTC, which compiles the CUDA kernels, was not found (tried %s); install the CUDA "
+              "toolkit or "
               "the Python package nvidia-cuda-nvrtc and name its folder in PTC_NVRTC_DIR",
               tried.data ? tried.data : "");
     ptc_str_deinit(&tried);
@@ -68,11 +69,11 @@ ptc_nvrtc_t *ptc_nvrtc_open(ptc_diag_t *diag) {
   nvrtc->library = library;
   const char *missing = NULL;
   // ISO C knows no cast from object to function pointer; POSIX promises that the bits agree.
-#define PTC_NVRTC(name, params)                           \
-  {                                                       \
-    void *symbol = dlsym(library, "nvrtc" #name);         \
-    if (!symbol) missing = "nvrtc" #name;                 \
-    memcpy(&nvrtc->name, &symbol, sizeof nvrtc->name);    \
+#define PTC_NVRTC(name, params)                        \
+  {                                                    \
+    void *symbol = dlsym(library, "nvrtc" #name);      \
+    if (!symbol) missing = "nvrtc" #name;              \
+    memcpy(&nvrtc->name, &symbol, sizeof nvrtc->name); \
   }
 #include "codegen/nvrtc_symbols.def"
 #undef PTC_NVRTC
@@ -117,7 +118,7 @@ ptc_status_t ptc_nvrtc_compile(const ptc_nvrtc_t *nvrtc, ptc_diag_t *diag, const
   ptc_str_t arch = {0}, log = {0};
   ptc_str_printf(&arch, "--gpu-architecture=%s", target);
   const char *const options[] = {arch.data, "--std=c++17", "--fmad=false", "--device-int128",
-                                 "--restrict"};
+                                 "-default-device"};
   void *program = NULL;
   int failed = nvrtc->CreateProgram(&program, source, name, 0, NULL, NULL);
   if (!failed) {

@@ -11,7 +11,8 @@ ptc_cuda_driver_t *ptc_cuda_driver_open(ptc_diag_t *diag) {
   void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     ptc_error(diag, (ptc_loc_t){0}, PTC_DEVICE, "cuda-missing",
-              "the CUDA driver \"%s\" cannot be loaded: %s; install the NVIDIA driver, or run the plan of "
+              "the CUDA driver \"%s\" cannot be loaded: %s; install the NVIDIA driver, or run the "
+              "plan of "
               "--target cpu",
               file, dlerror());
     return NULL;
@@ -21,11 +22,11 @@ ptc_cuda_driver_t *ptc_cuda_driver_open(ptc_diag_t *diag) {
   driver->library = library;
   const char *missing = NULL;
   // ISO C knows no cast from object to function pointer; POSIX promises that the bits agree.
-#define PTC_CU(field, name, params)                      \
-  {                                                      \
-    void *symbol = dlsym(library, #name);                \
-    if (!symbol) missing = #name;                        \
-    memcpy(&driver->field, &symbol, sizeof symbol);      \
+#define PTC_CU(field, name, params)                 \
+  {                                                 \
+    void *symbol = dlsym(library, #name);           \
+    if (!symbol) missing = #name;                   \
+    memcpy(&driver->field, &symbol, sizeof symbol); \
   }
 #include "runtime/cuda/driver_symbols.def"
 #undef PTC_CU
