@@ -105,12 +105,15 @@ static void mark_kernel(bool *used, const ptc_kernel_t *kernel) {
     mark(used, kernel->attention.seed == PTC_KX_NONE ? "exp log tanh" : "exp log tanh philox");
 }
 
-void ptc_c_helpers(ptc_str_t *out, const ptc_kernel_t *kernel) {
+void ptc_c_helpers(ptc_str_t *out, const ptc_kernel_t *kernel, bool cuda) {
   enum { MAX_SNIPPETS = 32 };
   bool used[MAX_SNIPPETS] = {false};
   if (kernel) mark_kernel(used, kernel);
   for (size_t i = 0; i < ptc_c_num_snippets; ++i) {
     if (kernel && !used[i]) continue;
+    // Sums by vectors of a CPU.
+    const char *name = ptc_c_snippets[i].name;
+    if (cuda && (strcmp(name, "sums") == 0 || strcmp(name, "rows") == 0)) continue;
     if (strcmp(ptc_c_snippets[i].name, "sincos") == 0) ptc_c_pi_table(out);
     ptc_str_append(out, ptc_c_snippets[i].text);
   }
@@ -119,7 +122,7 @@ void ptc_c_helpers(ptc_str_t *out, const ptc_kernel_t *kernel) {
 
 void ptc_c_prelude(ptc_str_t *out, const ptc_kernel_t *kernel) {
   ptc_str_append(out, head_text);
-  ptc_c_helpers(out, kernel);
+  ptc_c_helpers(out, kernel, false);
 }
 
 // --- names

@@ -48,7 +48,7 @@ ptc_status_t ptc_c_single(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel
 // (or, with NULL, all of them), Philox.
 void ptc_c_prelude(ptc_str_t *out, const ptc_kernel_t *kernel);
 // Its part that CUDA shares: conversions, math functions, Philox.
-void ptc_c_helpers(ptc_str_t *out, const ptc_kernel_t *kernel);
+void ptc_c_helpers(ptc_str_t *out, const ptc_kernel_t *kernel, bool cuda);
 // A whole source up to the body of the entry point: a comment that says what |kernel| computes, the prelude
 // and |helpers| (functions of the printer, "" if none), the head of the function, the parameters as
 // pointers. The caller appends the body, indented by 2, and the closing brace.

@@ -66,7 +66,7 @@ static const char head_text[] =
 void ptc_cuda_prelude(ptc_str_t *out, const ptc_kernel_t *kernel) {
   if (kernel) ptc_c_comment(out, kernel);
   ptc_str_printf(out, head_text, PTC_CUDA_MAX_PARAMS, PTC_PLAN_MAX_LEVELS);
-  ptc_c_helpers(out, kernel);
+  ptc_c_helpers(out, kernel, true);
 }
 
 void ptc_cuda_declare(ptc_str_t *out, const ptc_kernel_t *kernel) {
