@@ -165,13 +165,13 @@ static const char *hash_of(ptc_c_scope_t *scope, ptc_kx_t expr, int32_t indent, 
     ptc_c_eval(scope, e->args[i], indent, out);
     ptc_str_printf(&turns, "%s%s", i > 3 ? ", " : "", scope->value_text[e->args[i]]);
   }
+  // An array of its own: CUDA C++ has no compound literals.
+  ptc_c_indent(out, indent);
+  ptc_str_printf(out, "const int64_t path%d[] = {%s};\n", expr, turns.len ? turns.data : "0");
   ptc_c_indent(out, indent);
   ptc_str_printf(out, "const uint32_t hash%d = ptc_path_hash(", expr);
   ptc_str_append_quoted(out, e->path);
-  if (e->num_args > 3)
-    ptc_str_printf(out, ", (const int64_t[]){%s}, %d);\n", turns.data, e->num_args - 3);
-  else
-    ptc_str_append(out, ", (const int64_t[]){0}, 0);\n");
+  ptc_str_printf(out, ", path%d, %d);\n", expr, e->num_args - 3);
   ptc_str_deinit(&turns);
   const char *name = ptc_arena_printf(scope->arena, "hash%d", expr);
   if (scope->hash_text) scope->hash_text[expr] = name;

@@ -20,6 +20,11 @@ ptc_status_t ptc_cuda_nest(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kerne
 ptc_status_t ptc_cuda_gemm(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
                            ptc_str_t *out, ptc_kernel_shape_t *out_shape);
 
+ptc_status_t ptc_cuda_attention(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
+                                ptc_str_t *out, ptc_kernel_shape_t *out_shape);
+ptc_status_t ptc_cuda_single(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
+                             ptc_str_t *out, ptc_kernel_shape_t *out_shape);
+
 // What every source begins with: types, the call struct, conversions, math functions, Philox.
 void ptc_cuda_prelude(ptc_str_t *out, const ptc_kernel_t *kernel);
 // Declares the parameters as pointers inside the function: `p_x`.

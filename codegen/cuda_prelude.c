@@ -127,9 +127,8 @@ ptc_status_t ptc_codegen_cuda(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_ke
   switch (kernel->kind) {
     case PTC_KERNEL_NEST: return ptc_cuda_nest(diag, arena, kernel, out, out_shape);
     case PTC_KERNEL_GEMM: return ptc_cuda_gemm(diag, arena, kernel, out, out_shape);
-    default:
-      return ptc_error(diag, kernel->loc, PTC_UNSUPPORTED, "codegen-unsupported",
-                       "kernel \"%s\" (%s) has no CUDA form yet; compile with --target cpu",
-                       kernel->name, kernel->about);
+    case PTC_KERNEL_ATTENTION:
+    case PTC_KERNEL_ATTENTION_GRAD: return ptc_cuda_attention(diag, arena, kernel, out, out_shape);
+    default: return ptc_cuda_single(diag, arena, kernel, out, out_shape);
   }
 }

@@ -1,0 +1,387 @@
+// Kernels of one op in CUDA. Scans and selections: a thread per line. scatter_add and window_add: a block per
+// addressed row of the result; it lists the positions that send to the row, 256 at a time and in order, and
+// adds them up in double, so that the sum does not depend on timing.
+#include <inttypes.h>
+
+#include "codegen/c_single.h"
+#include "codegen/cuda_codegen.h"
+
+static void print_entry(ptc_str_t *out, const ptc_kernel_t *kernel) {
+  ptc_str_printf(
+      out,
+      "extern \"C\" __global__ void __launch_bounds__(%d) %s(const ptc_kernel_call_t arguments) {\n"
+      "  const ptc_kernel_call_t *const call = &arguments;\n",
+      PTC_CUDA_THREADS, kernel->name);
+  ptc_cuda_declare(out, kernel);
+}
+
+static int64_t blocks_for(int64_t threads) {
+  return (threads + PTC_CUDA_THREADS - 1) / PTC_CUDA_THREADS;
+}
+
+// `at`: a thread's line along |dim|; `begin`: its first element; neighbours are `inner` apart.
+static int64_t print_line(ptc_c_single_t *s, ptc_str_t *out, const ptc_kparam_t *x, int32_t dim) {
+  const int64_t inner = ptc_single_stride(x, dim), length = x->extents[dim];
+  int64_t lines = inner;
+  for (int32_t i = 0; i < dim; ++i) lines *= x->extents[i];
+  ptc_str_printf(out,
+                 "  const int64_t line = (int64_t)blockIdx.x * %d + threadIdx.x, inner = %" PRId64
+                 ";\n"
+                 "  if (line >= %" PRId64
+                 ") return;\n"
+                 "  const int64_t begin = line / inner * (inner * %" PRId64 ") + line %% inner;\n",
+                 PTC_CUDA_THREADS, inner > 0 ? inner : 1, lines, length);
+  s->tiles = blocks_for(lines);
+  return length;
+}
+
+static void print_scan(ptc_c_single_t *s, ptc_str_t *out) {
+  const ptc_kparam_t *x = ptc_single_param(s, false, 0);
+  const int32_t dim = ptc_type_find_dim(ptc_single_in(s, 0), ptc_op_string(s->op, "dim"));
+  const int64_t length = print_line(s, out, x, dim);
+  const ptc_dtype_t dtype = ptc_single_in(s, 0)->dtype;
+  const bool reverse = s->op->opcode == PTC_OP_CUMSUM && ptc_op_bool(s->op, "reverse");
+  const char *from = ptc_c_from_storage(
+      s->arena, dtype, ptc_arena_printf(s->arena, "%s[k]", ptc_single_name(s, false, 0)));
+  const char *to = ptc_single_name(s, true, 0);
+  ptc_str_printf(out,
+                 "  %s sum = 0;\n"
+                 "  %s best = 0;\n"
+                 "  int32_t where = 0;\n"
+                 "  for (int64_t i = 0; i < %" PRId64
+                 "; ++i) {\n"
+                 "    const int64_t k = begin + (%s) * inner;\n"
+                 "    const %s x = %s;\n",
+                 ptc_single_sum_type(dtype), ptc_c_type(dtype), length,
+                 reverse ? ptc_arena_printf(s->arena, "%" PRId64 " - i", length - 1) : "i",
+                 ptc_c_type(dtype), from);
+  if (s->op->opcode == PTC_OP_CUMSUM) {
+    ptc_str_printf(out, "    sum += x;\n    %s[k] = %s;\n  }\n", to,
+                   ptc_single_from_sum(s, dtype, "sum"));
+    return;
+  }
+  ptc_str_append(out,
+                 "    const bool more = i == 0 || x > best || (x != x && best == best);\n"
+                 "    if (more) best = x, where = (int32_t)i;\n");
+  ptc_str_printf(
+      out, "    %s[k] = %s;\n  }\n", to,
+      s->op->opcode == PTC_OP_CUMMAX ? ptc_c_to_storage(s->arena, dtype, "best") : "where");
+}
+
+static void print_topk(ptc_c_single_t *s, ptc_str_t *out) {
+  const ptc_kparam_t *x = ptc_single_param(s, false, 0);
+  const int32_t dim = ptc_type_find_dim(ptc_single_in(s, 0), ptc_op_string(s->op, "dim"));
+  const int64_t length = print_line(s, out, x, dim), picks = ptc_op_int(s->op, "extent");
+  const ptc_dtype_t dtype = ptc_single_in(s, 0)->dtype;
+  const char *from = ptc_c_from_storage(
+      s->arena, dtype,
+      ptc_arena_printf(s->arena, "%s[begin + i * inner]", ptc_single_name(s, false, 0)));
+  ptc_str_printf(
+      out,
+      "  %s best[%" PRId64
+      "];\n"
+      "  int32_t where[%" PRId64
+      "], count = 0;\n"
+      "  for (int i = 0; i < %" PRId64
+      "; ++i) {\n"
+      "    const %s v = %s;\n"
+      "    int p = count;\n"
+      "    while (p > 0 && (v > best[p - 1] || (v != v && best[p - 1] == best[p - 1]))) {\n"
+      "      if (p < %" PRId64
+      ") best[p] = best[p - 1], where[p] = where[p - 1];\n"
+      "      --p;\n"
+      "    }\n"
+      "    if (p >= %" PRId64
+      ") continue;\n"
+      "    best[p] = v, where[p] = i;\n"
+      "    if (count < %" PRId64
+      ") ++count;\n"
+      "  }\n"
+      "  for (int p = 0; p < %" PRId64
+      "; ++p) {\n"
+      "    const int64_t to = (line / inner * %" PRId64
+      " + p) * inner + line %% inner;\n"
+      "    %s[to] = %s;\n"
+      "    %s[to] = where[p];\n"
+      "  }\n",
+      ptc_c_type(dtype), picks, picks, length, ptc_c_type(dtype), from, picks, picks, picks, picks,
+      picks, ptc_single_name(s, true, 0), ptc_c_to_storage(s->arena, dtype, "best[p]"),
+      ptc_single_name(s, true, 1));
+}
+
+// A thread per element: how many elements of its line, before it in the order of |over|, are equal.
+static void print_dispatch_slot(ptc_c_single_t *s, ptc_str_t *out) {
+  const ptc_type_t *type = ptc_single_in(s, 0);
+  const ptc_kparam_t *x = ptc_single_param(s, false, 0);
+  const ptc_attr_t *over = ptc_op_attr(s->op, "over");
+  int64_t total = 1;
+  for (int32_t d = 0; d < type->num_dims; ++d) total *= x->extents[d];
+  ptc_str_printf(out,
+                 "  const int64_t at = (int64_t)blockIdx.x * %d + threadIdx.x;\n"
+                 "  if (at >= %" PRId64
+                 ") return;\n"
+                 "  int64_t base = at, place = 0;\n",
+                 PTC_CUDA_THREADS, total);
+  bool is_over[PTC_MAX_DIMS] = {false};
+  ptc_str_t decode = {0};
+  ptc_str_append(&decode, "");
+  int64_t below = 1;
+  for (int32_t i = over->count - 1; i >= 0; --i) {
+    const int32_t d = ptc_type_find_dim(type, over->u.dims[i]);
+    if (d < 0 || is_over[d]) continue;
+    is_over[d] = true;
+    const int64_t stride = ptc_single_stride(x, d), extent = x->extents[d] > 0 ? x->extents[d] : 1;
+    ptc_str_printf(out,
+                   "  place += at / %" PRId64 " %% %" PRId64 " * %" PRId64
+                   ";\n"
+                   "  base -= at / %" PRId64 " %% %" PRId64 " * %" PRId64 ";\n",
+                   stride, extent, below, stride, extent, stride);
+    ptc_str_printf(&decode, " + n / %" PRId64 " %% %" PRId64 " * %" PRId64, below, extent, stride);
+    below *= extent;
+  }
+  const char *values = ptc_single_name(s, false, 0);
+  ptc_str_printf(out,
+                 "  int32_t slot = 0;\n"
+                 "  for (int64_t n = 0; n < place; ++n) slot += %s[base%s] == %s[at];\n"
+                 "  %s[at] = slot;\n",
+                 values, decode.data, values, ptc_single_name(s, true, 0));
+  ptc_str_deinit(&decode);
+  s->tiles = blocks_for(total);
+}
+
+// --- scatter_add, window_add
+
+enum { MAX_LOOPS = 2 * PTC_MAX_DIMS };
+
+typedef struct loop_s {
+  const char *name;
+  int64_t extent, from, to;  // strides in the operand and in the result (0: summed)
+  bool in_operand, is_free, moves_index;
+} loop_t;
+
+typedef struct adder_s {
+  ptc_c_single_t *s;
+  ptc_str_t *out;
+  loop_t loops[MAX_LOOPS];
+  int32_t num_loops, num_rows;
+  int64_t row_extent[PTC_MAX_DIMS], row_stride[PTC_MAX_DIMS];
+  const char *index_text[PTC_MAX_DIMS];
+} adder_t;
+
+static int32_t loop_named(adder_t *a, const char *name) {
+  for (int32_t i = 0; i < a->num_loops; ++i)
+    if (a->loops[i].name == name) return i;
+  a->loops[a->num_loops] = (loop_t){.name = name, .extent = 1};
+  return a->num_loops++;
+}
+
+static void add_operand(adder_t *a, bool (*is_free)(const ptc_op_t *op, const char *name)) {
+  ptc_c_single_t *s = a->s;
+  const ptc_type_t *y = ptc_single_in(s, 0), *x = ptc_single_out(s, 0);
+  for (int32_t d = 0; d < y->num_dims; ++d) {
+    loop_t *loop = &a->loops[loop_named(a, y->dims[d].name)];
+    loop->in_operand = true;
+    loop->extent = ptc_single_param(s, false, 0)->extents[d];
+    loop->from = ptc_single_stride(ptc_single_param(s, false, 0), d);
+    const int32_t at = is_free(s->op, loop->name) ? ptc_type_find_dim(x, loop->name) : -1;
+    loop->is_free = at >= 0;
+    if (at >= 0) loop->to = ptc_single_stride(ptc_single_param(s, true, 0), at);
+  }
+}
+
+static void add_row(adder_t *a, const char *name, const char *index_text) {
+  const ptc_kparam_t *to = ptc_single_param(a->s, true, 0);
+  const int32_t at = ptc_type_find_dim(ptc_single_out(a->s, 0), name);
+  a->row_extent[a->num_rows] = to->extents[at];
+  a->row_stride[a->num_rows] = ptc_single_stride(to, at);
+  a->index_text[a->num_rows++] = index_text;
+}
+
+typedef enum loop_set_e { SUMMED, BATCH, FREE } loop_set_t;
+
+static bool in_set(const loop_t *loop, loop_set_t set) {
+  return set == (!loop->is_free ? SUMMED : loop->moves_index ? BATCH : FREE);
+}
+
+static int64_t points(const adder_t *a, loop_set_t set) {
+  int64_t n = 1;
+  for (int32_t i = 0; i < a->num_loops; ++i)
+    if (in_set(&a->loops[i], set)) n *= a->loops[i].extent;
+  return n;
+}
+
+// `const int64_t iN = ...;` of the loops of |set|, from their common number |at|.
+static void decompose(const adder_t *a, loop_set_t set, const char *at, int32_t indent) {
+  int64_t below = 1;
+  for (int32_t i = a->num_loops - 1; i >= 0; --i) {
+    if (!in_set(&a->loops[i], set)) continue;
+    const int64_t extent = a->loops[i].extent > 0 ? a->loops[i].extent : 1;
+    ptc_str_printf(a->out, "%*sconst int64_t i%d = %s / %" PRId64 " %% %" PRId64 ";\n", indent, "",
+                   i, at, below, extent);
+    below *= extent;
+  }
+}
+
+static void append_offset(const adder_t *a, loop_set_t set, bool in_result) {
+  for (int32_t i = 0; i < a->num_loops; ++i) {
+    const int64_t stride = in_result ? a->loops[i].to : a->loops[i].from;
+    if (in_set(&a->loops[i], set) && stride) ptc_str_printf(a->out, " + i%d * %" PRId64, i, stride);
+  }
+}
+
+static void print_adder(adder_t *a) {
+  ptc_c_single_t *s = a->s;
+  ptc_str_t *out = a->out;
+  const ptc_dtype_t dtype = ptc_single_out(s, 0)->dtype;
+  const char *type = ptc_single_sum_type(dtype);
+  int64_t rows = 1;
+  for (int32_t k = 0; k < a->num_rows; ++k) rows *= a->row_extent[k];
+  const int64_t count = points(a, SUMMED), width = points(a, FREE);
+  enum { ITEMS = 4 };
+  const int64_t pieces = (width + ITEMS * PTC_CUDA_THREADS - 1) / (ITEMS * PTC_CUDA_THREADS);
+  s->tiles = points(a, BATCH) * rows * pieces;
+  ptc_str_printf(out,
+                 "  __shared__ int list[%d], starts[9];\n"
+                 "  const int64_t piece = blockIdx.x %% %" PRId64 ", r = blockIdx.x / %" PRId64
+                 " %% %" PRId64 ", batch = blockIdx.x / %" PRId64
+                 ";\n"
+                 "  const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;\n",
+                 PTC_CUDA_THREADS, pieces ? pieces : 1, pieces ? pieces : 1, rows ? rows : 1,
+                 (rows ? rows : 1) * (pieces ? pieces : 1));
+  decompose(a, BATCH, "batch", 2);
+  ptc_str_append(out, "  int64_t rest = r, row = 0;\n");
+  for (int32_t k = a->num_rows - 1; k >= 0; --k)
+    ptc_str_printf(out,
+                   "  const int64_t row%d = rest %% %" PRId64
+                   ";\n"
+                   "  row += row%d * %" PRId64 ", rest /= %" PRId64 ";\n",
+                   k, a->row_extent[k] ? a->row_extent[k] : 1, k, a->row_stride[k],
+                   a->row_extent[k] ? a->row_extent[k] : 1);
+  ptc_str_printf(out,
+                 "  %s sum[%d] = {};\n"
+                 "  for (int64_t first = 0; first < %" PRId64
+                 "; first += %d) {\n"
+                 "    const int64_t n = first + threadIdx.x;\n"
+                 "    bool hit = n < %" PRId64
+                 ";\n"
+                 "    if (hit) {\n",
+                 type, ITEMS, count, PTC_CUDA_THREADS, count);
+  decompose(a, SUMMED, "n", 6);
+  for (int32_t k = 0; k < a->num_rows; ++k)
+    ptc_str_printf(out, "      hit = hit && %s == row%d;\n", a->index_text[k], k);
+  ptc_str_printf(
+      out,
+      "    }\n"
+      "    const unsigned votes = __ballot_sync(~0u, hit);\n"
+      "    if (lane == 0) starts[warp] = __popc(votes);\n"
+      "    __syncthreads();\n"
+      "    if (threadIdx.x == 0) {\n"
+      "      int total = 0;\n"
+      "      for (int w = 0; w < 8; ++w) { const int c = starts[w]; starts[w] = total; total += c; "
+      "}\n"
+      "      starts[8] = total;\n"
+      "    }\n"
+      "    __syncthreads();\n"
+      "    if (hit) list[starts[warp] + __popc(votes & ((1u << lane) - 1))] = (int)threadIdx.x;\n"
+      "    __syncthreads();\n"
+      "    for (int h = 0; h < starts[8]; ++h) {\n"
+      "      const int64_t n = first + list[h];\n");
+  decompose(a, SUMMED, "n", 6);
+  ptc_str_printf(out,
+                 "#pragma unroll\n"
+                 "      for (int item = 0; item < %d; ++item) {\n"
+                 "        const int64_t e = (piece * %d + item) * %d + threadIdx.x;\n"
+                 "        if (e >= %" PRId64 ") break;\n",
+                 ITEMS, ITEMS, PTC_CUDA_THREADS, width);
+  decompose(a, FREE, "e", 8);
+  ptc_str_append(out, "        const int64_t from = 0");
+  append_offset(a, SUMMED, false);
+  append_offset(a, BATCH, false);
+  append_offset(a, FREE, false);
+  const char *element = ptc_arena_printf(s->arena, "%s[from]", ptc_single_name(s, false, 0));
+  ptc_str_printf(out,
+                 ";\n"
+                 "        sum[item] += %s;\n"
+                 "      }\n"
+                 "    }\n"
+                 "    __syncthreads();\n"
+                 "  }\n"
+                 "#pragma unroll\n"
+                 "  for (int item = 0; item < %d; ++item) {\n"
+                 "    const int64_t e = (piece * %d + item) * %d + threadIdx.x;\n"
+                 "    if (e >= %" PRId64 ") break;\n",
+                 ptc_c_from_storage(s->arena, dtype, element), ITEMS, ITEMS, PTC_CUDA_THREADS,
+                 width);
+  decompose(a, FREE, "e", 4);
+  ptc_str_printf(out, "    %s[row", ptc_single_name(s, true, 0));
+  append_offset(a, BATCH, true);
+  append_offset(a, FREE, true);
+  ptc_str_printf(out, "] = %s;\n  }\n", ptc_single_from_sum(s, dtype, "sum[item]"));
+}
+
+static bool is_free_of_scatter(const ptc_op_t *op, const char *name) {
+  return ptc_op_dims_contain(op, "result", name) && !ptc_op_dims_contain(op, "dims", name);
+}
+
+static void print_scatter_add(ptc_c_single_t *s, ptc_str_t *out) {
+  adder_t a = {.s = s, .out = out};
+  add_operand(&a, is_free_of_scatter);
+  const ptc_attr_t *dims = ptc_op_attr(s->op, "dims");
+  for (int32_t k = 0; k < dims->count; ++k) {
+    const ptc_type_t *index = ptc_single_in(s, k + 1);
+    ptc_str_t text = {0};
+    ptc_str_printf(&text, "(int64_t)%s[0", ptc_single_name(s, false, k + 1));
+    for (int32_t d = 0; d < index->num_dims; ++d) {
+      const int32_t loop = loop_named(&a, index->dims[d].name);
+      a.loops[loop].moves_index = true;
+      ptc_str_printf(&text, " + i%d * %" PRId64, loop,
+                     ptc_single_stride(ptc_single_param(s, false, k + 1), d));
+    }
+    ptc_str_append(&text, "]");
+    add_row(&a, dims->u.dims[k], ptc_arena_strdup(s->arena, text.data));
+    ptc_str_deinit(&text);
+  }
+  print_adder(&a);
+}
+
+static bool is_free_of_window(const ptc_op_t *op, const char *name) {
+  return !ptc_op_dims_contain(op, "terms", name) || ptc_op_dims_contain(op, "keep", name);
+}
+
+static void print_window_add(ptc_c_single_t *s, ptc_str_t *out) {
+  adder_t a = {.s = s, .out = out};
+  add_operand(&a, is_free_of_window);
+  const ptc_attr_t *terms = ptc_op_attr(s->op, "terms"), *coeffs = ptc_op_attr(s->op, "coeffs");
+  ptc_str_t text = {0};
+  ptc_str_printf(&text, "(INT64_C(%" PRId64 ")", ptc_op_int(s->op, "offset"));
+  for (int32_t i = 0; i < terms->count; ++i) {
+    const int32_t loop = loop_named(&a, terms->u.dims[i]);
+    a.loops[loop].moves_index = true;
+    ptc_str_printf(&text, " + i%d * INT64_C(%" PRId64 ")", loop, coeffs->u.ints[i]);
+  }
+  ptc_str_append(&text, ")");
+  add_row(&a, ptc_op_string(s->op, "dim"), ptc_arena_strdup(s->arena, text.data));
+  ptc_str_deinit(&text);
+  print_adder(&a);
+}
+
+ptc_status_t ptc_cuda_single(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
+                             ptc_str_t *out, ptc_kernel_shape_t *out_shape) {
+  ptc_c_single_t s = {.arena = arena, .kernel = kernel, .op = kernel->op};
+  ptc_cuda_prelude(out, kernel);
+  print_entry(out, kernel);
+  switch (kernel->kind) {
+    case PTC_KERNEL_SCAN: print_scan(&s, out); break;
+    case PTC_KERNEL_TOPK: print_topk(&s, out); break;
+    case PTC_KERNEL_DISPATCH_SLOT: print_dispatch_slot(&s, out); break;
+    case PTC_KERNEL_SCATTER_ADD: print_scatter_add(&s, out); break;
+    case PTC_KERNEL_WINDOW_ADD: print_window_add(&s, out); break;
+    default:
+      return ptc_error(diag, kernel->loc, PTC_UNSUPPORTED, "codegen-unsupported",
+                       "kernel \"%s\" (%s) is of a kind that has no CUDA form", kernel->name,
+                       kernel->about);
+  }
+  ptc_str_append(out, "}\n");
+  *out_shape = ptc_cuda_shape(arena, &s.tiles, 1, 0);
+  return PTC_OK;
+}
