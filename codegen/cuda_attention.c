@@ -256,7 +256,9 @@ static const char backward_text[] =
     "    own_b[i / OWN][c] = at >= own_count ? 0.0f : by_key ? v_load(call, o, 0, at, c) : "
     "dout_load(call, o, at, "
     "0, c);\n"
-    "  }\n"
+    "  }\n";
+
+static const char backward_loop_text[] =
     "  float grad_a[(DOT + 7) / 8] = {}, grad_b[(OWN + 7) / 8] = {};\n"
     "  for (int other0 = 0; other0 < other_count; other0 += 32) {\n"
     "    bool seen[4], any = false;\n"
@@ -372,6 +374,7 @@ ptc_status_t ptc_cuda_attention(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_
                  kernel->num_params);
   print_entry(&self);
   ptc_str_append(out, backward_text);
+  ptc_str_append(out, backward_loop_text);
   const int64_t tiles[3] = {(self.num_outer * self.num_rows + TILE - 1) / TILE,
                             self.num_outer * key_tiles, self.num_outer * row_tiles};
   *out_shape = ptc_cuda_shape(arena, tiles, 3, self.num_outer * self.num_rows * 4);
