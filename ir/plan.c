@@ -14,6 +14,15 @@ const char *ptc_buffer_class_name(ptc_buffer_class_t cls) {
   return names[cls];
 }
 
+bool ptc_plan_target_is_cuda(const char *target) {
+  const char *digits = NULL;
+  if (target && strncmp(target, "sm_", 3) == 0) digits = target + 3;
+  if (target && strncmp(target, "compute_", 8) == 0) digits = target + 8;
+  if (!digits) return false;
+  const size_t len = strspn(digits, "0123456789");
+  return len >= 2 && len <= 3 && (!digits[len] || strcmp(digits + len, "a") == 0);
+}
+
 ptc_plan_t *ptc_plan_create(void) {
   ptc_plan_t *plan = ptc_xmalloc(sizeof *plan);
   memset(plan, 0, sizeof *plan);

@@ -179,6 +179,9 @@ typedef struct ptc_plan_s {
 const char *ptc_buffer_class_name(ptc_buffer_class_t cls);  // "input", "param", ...
 
 // Empty, and not placed: arena_bytes is -1.
+// "sm_90a", "compute_80": a target of NVRTC; else it is a CPU.
+bool ptc_plan_target_is_cuda(const char *target);
+
 ptc_plan_t *ptc_plan_create(void);
 void ptc_plan_destroy(ptc_plan_t *plan);  // NULL is allowed
 const ptc_task_t *ptc_plan_find_task(const ptc_plan_t *plan, const char *name);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ir/base/vec.h"
 #include "runtime/cell.h"
 #include "runtime/cpu/memory_map.h"
 #include "runtime/cpu/thread_pool.h"
@@ -25,8 +26,18 @@ typedef struct thread_call_s {
   int32_t fault;
 } thread_call_t;
 
+// An instance whose copy in the host's memory was handed out since the last task.
+typedef struct view_s {
+  char *memory;
+  int64_t bytes;
+} view_t;
+
 struct ptc_executor_s {
   const ptc_plan_t *plan;
+  ptc_device_t *device;  // NULL: this machine's cores
+  ptc_diag_t *diag;      // of failing copies from and to |device|
+  ptc_status_t device_status;
+  PTC_VEC(view_t) views;
   const ptc_kernel_objects_t *objects;
   ptc_thread_pool_t *pool;
   char *arena, *scratch;
@@ -46,10 +57,37 @@ static int64_t now_ns(void) {
 
 // --- memory
 
+static uint64_t device_address(const ptc_executor_t *executor, const char *memory) {
+  return executor->device->arena + (uint64_t)(memory - executor->arena);
+}
+
+// Brings the device's bytes to the host. The pointer is the caller's to write through.
+static void show(const ptc_executor_t *executor, char *memory, int64_t bytes) {
+  ptc_executor_t *self = (ptc_executor_t *)(uintptr_t)executor;
+  const ptc_status_t status = executor->device->download(executor->device, executor->diag, memory,
+                                                         device_address(executor, memory), bytes);
+  if (status != PTC_OK) self->device_status = status;
+  PTC_VEC_PUSH(&self->views, ((view_t){memory, bytes}));
+}
+
+// Sends what the host may have written back to the device.
+static ptc_status_t send_views(ptc_diag_t *diag, ptc_executor_t *executor) {
+  ptc_status_t status = executor->device_status;
+  for (int64_t i = 0; i < (int64_t)executor->views.len && status == PTC_OK; i++) {
+    const view_t *view = &executor->views.data[i];
+    status = executor->device->upload(
+        executor->device, diag, device_address(executor, view->memory), view->memory, view->bytes);
+  }
+  executor->views.len = 0;
+  return status;
+}
+
 void *ptc_executor_buffer(const ptc_executor_t *executor, int32_t buffer, int64_t instance) {
   const ptc_buffer_t *b = &executor->plan->buffers[buffer];
   assert(instance >= 0 && instance < b->num_instances);
-  return executor->arena + b->offsets[instance];
+  char *memory = executor->arena + b->offsets[instance];
+  if (executor->device) show(executor, memory, b->bytes);
+  return memory;
 }
 
 void *ptc_executor_global(const ptc_executor_t *executor, const ptc_plan_global_t *global,
@@ -85,7 +123,7 @@ static char *address_of(const ptc_executor_t *executor, const ptc_ref_t *ref) {
   const int64_t instance = ptc_affine_at(&ref->instance, executor->turns),
                 offset = ptc_affine_at(&ref->byte_offset, executor->turns);
   assert(offset >= 0 && offset + ref->bytes <= executor->plan->buffers[ref->buffer].bytes);
-  return (char *)ptc_executor_buffer(executor, ref->buffer, instance) + offset;
+  return executor->arena + executor->plan->buffers[ref->buffer].offsets[instance] + offset;
 }
 
 // --- what a launch may touch
@@ -136,8 +174,26 @@ static ptc_status_t report_fault(ptc_diag_t *diag, const ptc_plan_kernel_t *kern
                    "kernel \"%s\" (%s) reports fault %" PRId32, kernel->name, kernel->about, fault);
 }
 
+// Queues a launch; while profiling, waits for it.
+static ptc_status_t launch_on_device(ptc_diag_t *diag, ptc_executor_t *executor,
+                                     const ptc_step_t *step) {
+  ptc_device_t *device = executor->device;
+  uint64_t args[MAX_ARGS];
+  for (int32_t i = 0; i < step->num_args; i++)
+    args[i] = device_address(executor, address_of(executor, &step->args[i]));
+  const int64_t begin = executor->profiling ? now_ns() : 0;
+  PTC_TRY(device->launch(device, diag, step->kernel, args, step->num_args, executor->turns));
+  if (!executor->profiling) return PTC_OK;
+  int32_t fault;
+  PTC_TRY(device->finish(device, diag, &fault));
+  executor->times[step->kernel].num_calls++;
+  executor->times[step->kernel].time_ns += now_ns() - begin;
+  return PTC_OK;
+}
+
 static ptc_status_t launch_kernel(ptc_diag_t *diag, ptc_executor_t *executor,
                                   const ptc_step_t *step) {
+  if (executor->device) return launch_on_device(diag, executor, step);
   const ptc_plan_kernel_t *kernel = &executor->plan->kernels[step->kernel];
   for (int32_t i = 0; i < step->num_args; i++)
     executor->args[i] = address_of(executor, &step->args[i]);
@@ -169,6 +225,13 @@ static void copy_tile(void *arg, int32_t thread, int64_t phase, int64_t tile) {
   memcpy(copy->to + begin, copy->from + begin, (size_t)(left < COPY_TILE ? left : COPY_TILE));
 }
 
+static ptc_status_t copy_on_device(ptc_diag_t *diag, ptc_executor_t *executor,
+                                   const ptc_step_t *step) {
+  return executor->device->copy(
+      executor->device, diag, device_address(executor, address_of(executor, &step->args[1])),
+      device_address(executor, address_of(executor, &step->args[0])), step->args[0].bytes);
+}
+
 static void run_copy(ptc_executor_t *executor, const ptc_step_t *step) {
   const int64_t begin = executor->profiling ? now_ns() : 0;
   copy_t copy = {address_of(executor, &step->args[0]), address_of(executor, &step->args[1]),
@@ -190,7 +253,12 @@ static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const 
     const ptc_step_t *step = &steps[i];
     switch (step->kind) {
       case PTC_STEP_LAUNCH: PTC_TRY(launch_kernel(diag, executor, step)); break;
-      case PTC_STEP_COPY: run_copy(executor, step); break;
+      case PTC_STEP_COPY:
+        if (executor->device)
+          PTC_TRY(copy_on_device(diag, executor, step));
+        else
+          run_copy(executor, step);
+        break;
       case PTC_STEP_REPEAT:
         for (int64_t t = 0; t < step->count; t++) {
           executor->turns[level] = step->reverse ? step->count - 1 - t : t;
@@ -205,6 +273,13 @@ static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const 
 
 ptc_status_t ptc_executor_run(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_task_t *task) {
   memset(executor->turns, 0, sizeof executor->turns);
+  if (executor->device) {
+    int32_t fault = -1;
+    PTC_TRY(send_views(diag, executor));
+    PTC_TRY(run_steps(diag, executor, task->steps, task->num_steps, 0));
+    PTC_TRY(executor->device->finish(executor->device, diag, &fault));
+    return fault < 0 ? PTC_OK : report_fault(diag, &executor->plan->kernels[fault], 1);
+  }
   for (int32_t t = 0; t < ptc_thread_pool_size(executor->pool); t++) executor->calls[t].fault = 0;
   return run_steps(diag, executor, task->steps, task->num_steps, 0);
 }
@@ -253,39 +328,64 @@ static int64_t scratch_of_plan(const ptc_plan_t *plan) {
   return (most + 4095) / 4096 * 4096;
 }
 
+static void init_times(ptc_executor_t *executor) {
+  const size_t bytes = sizeof *executor->times * (size_t)(executor->plan->num_kernels + 1);
+  executor->times = ptc_xmalloc(bytes);
+  memset(executor->times, 0, bytes);
+}
+
 static ptc_status_t start(ptc_diag_t *diag, ptc_executor_t *executor, int32_t num_threads) {
   const ptc_plan_t *plan = executor->plan;
-  PTC_TRY(ptc_thread_pool_create(diag, num_threads, &executor->pool));
+  init_times(executor);
   void *memory;
   PTC_TRY(ptc_memory_map(diag, plan->arena_bytes, &memory));
   executor->arena = memory;
+  if (executor->device) {
+    init_numbers(executor);
+    return executor->device_status;
+  }
+  PTC_TRY(ptc_thread_pool_create(diag, num_threads, &executor->pool));
   executor->scratch_bytes = scratch_of_plan(plan);
   PTC_TRY(ptc_memory_map(diag, executor->scratch_bytes * ptc_thread_pool_size(executor->pool),
                          &memory));
   executor->scratch = memory;
   init_calls(executor);
-  const size_t times_bytes = sizeof *executor->times * (size_t)(plan->num_kernels + 1);
-  executor->times = ptc_xmalloc(times_bytes);
-  memset(executor->times, 0, times_bytes);
   init_numbers(executor);
   return PTC_OK;
+}
+
+static ptc_status_t create(ptc_diag_t *diag, const ptc_plan_t *plan, ptc_executor_t executor_of,
+                           int32_t num_threads, ptc_executor_t **out_executor) {
+  PTC_TRY(ptc_plan_check(diag, plan));
+  if (plan->arena_bytes < 0)
+    return ptc_error(diag, (ptc_loc_t){.file = plan->json_file}, PTC_INVALID_INPUT,
+                     "plan-not-placed", "the plan's buffers have no addresses");
+  ptc_executor_t *executor = ptc_xmalloc(sizeof *executor);
+  *executor = executor_of;
+  ptc_status_t status = start(diag, executor, num_threads);
+  if (status == PTC_OK) {
+    *out_executor = executor;
+  } else {
+    executor->device = NULL;  // the caller's again
+    ptc_executor_destroy(executor);
+  }
+  return status;
 }
 
 ptc_status_t ptc_executor_create(ptc_diag_t *diag, const ptc_plan_t *plan,
                                  const ptc_kernel_objects_t *objects, int32_t num_threads,
                                  ptc_executor_t **out_executor) {
   *out_executor = NULL;
-  PTC_TRY(ptc_plan_check(diag, plan));
-  if (plan->arena_bytes < 0)
-    return ptc_error(diag, (ptc_loc_t){.file = plan->json_file}, PTC_INVALID_INPUT,
-                     "plan-not-placed", "the plan's buffers have no addresses");
-  ptc_executor_t *executor = ptc_xmalloc(sizeof *executor);
-  *executor = (ptc_executor_t){.plan = plan, .objects = objects};
-  ptc_status_t status = start(diag, executor, num_threads);
-  if (status == PTC_OK)
-    *out_executor = executor;
-  else
-    ptc_executor_destroy(executor);
+  return create(diag, plan, (ptc_executor_t){.plan = plan, .objects = objects, .diag = diag},
+                num_threads, out_executor);
+}
+
+ptc_status_t ptc_executor_create_on(ptc_diag_t *diag, const ptc_plan_t *plan, ptc_device_t *device,
+                                    ptc_executor_t **out_executor) {
+  *out_executor = NULL;
+  const ptc_status_t status = create(
+      diag, plan, (ptc_executor_t){.plan = plan, .device = device, .diag = diag}, 0, out_executor);
+  if (status != PTC_OK) device->destroy(device);
   return status;
 }
 
@@ -295,11 +395,13 @@ void ptc_executor_destroy(ptc_executor_t *executor) {
   ptc_thread_pool_destroy(executor->pool);
   ptc_memory_unmap(executor->arena, executor->plan->arena_bytes);
   ptc_memory_unmap(executor->scratch, executor->scratch_bytes * num_threads);
+  if (executor->device) executor->device->destroy(executor->device);
+  free(executor->views.data);
   free(executor->calls);
   free(executor->times);
   free(executor);
 }
 
 int32_t ptc_executor_num_threads(const ptc_executor_t *executor) {
-  return ptc_thread_pool_size(executor->pool);
+  return executor->pool ? ptc_thread_pool_size(executor->pool) : 0;
 }

@@ -4,6 +4,7 @@
 
 #include "ir/plan.h"
 #include "runtime/cpu/kernel_objects.h"
+#include "runtime/device.h"
 
 typedef struct ptc_executor_s ptc_executor_t;
 
@@ -19,6 +20,11 @@ typedef struct ptc_kernel_time_s {
 ptc_status_t ptc_executor_create(ptc_diag_t *diag, const ptc_plan_t *plan,
                                  const ptc_kernel_objects_t *objects, int32_t num_threads,
                                  ptc_executor_t **out_executor);
+// The same on a device with memory of its own; takes |device| over, also on an error. What the functions below
+// hand out is then a copy in the host's memory: its content is the buffer's when it is handed out, and what is
+// written to it is taken when the next task runs.
+ptc_status_t ptc_executor_create_on(ptc_diag_t *diag, const ptc_plan_t *plan, ptc_device_t *device,
+                                    ptc_executor_t **out_executor);
 void ptc_executor_destroy(ptc_executor_t *executor);  // NULL is allowed
 
 int32_t ptc_executor_num_threads(const ptc_executor_t *executor);

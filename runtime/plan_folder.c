@@ -7,9 +7,10 @@
 
 #include "runtime/hash.h"
 
-char *ptc_plan_folder_source(const char *path, const char *name) {
+char *ptc_plan_folder_source(const char *path, const char *target, const char *name) {
   ptc_str_t file = {0};
-  ptc_str_printf(&file, "%s/" PTC_PLAN_KERNELS "/%s.c", path, name);
+  ptc_str_printf(&file, "%s/" PTC_PLAN_KERNELS "/%s.%s", path, name,
+                 ptc_plan_target_is_cuda(target) ? "cu" : "c");
   return file.data;
 }
 
@@ -28,7 +29,7 @@ bool ptc_plan_folder_is(const char *path) {
 
 static ptc_status_t read_source(ptc_diag_t *diag, const char *path, const ptc_plan_t *plan,
                                 const ptc_plan_kernel_t *kernel, ptc_kernel_source_t *out_source) {
-  char *file = ptc_plan_folder_source(path, kernel->name), *text = NULL;
+  char *file = ptc_plan_folder_source(path, plan->target, kernel->name), *text = NULL;
   size_t len = 0;
   ptc_status_t status = PTC_OK;
   char hash[PTC_HASH_CHARS + 1];

@@ -21,7 +21,7 @@ void ptc_plan_folder_close(ptc_plan_folder_t *folder);
 
 // Whether |path| is a folder that ptc wrote a plan into.
 bool ptc_plan_folder_is(const char *path);
-// Where the source of kernel |name| lies in the folder |path|. malloc'ed.
-char *ptc_plan_folder_source(const char *path, const char *name);
+// Where the source of kernel |name| of a plan for |target| lies in the folder |path|. malloc'ed.
+char *ptc_plan_folder_source(const char *path, const char *target, const char *name);
 
 #endif  // PTC_RUNTIME_PLAN_FOLDER_H_

@@ -9,6 +9,7 @@
 
 #include "frontend/driver/commands.h"
 #include "frontend/driver/compile.h"
+#include "frontend/driver/cuda_images.h"
 #include "frontend/driver/emit.h"
 #include "frontend/driver/interrupt.h"
 #include "frontend/driver/options.h"
@@ -191,12 +192,19 @@ static ptc_status_t build_objects(ptc_module_t *module, const ptc_emitted_t *emi
   const ptc_kernel_objects_options_t options = {
       .target = emitted->plan->target, .progress = !quiet, .cancel = ptc_interrupt_flag()};
   ptc_kernel_objects_t *objects = NULL;
-  ptc_status_t status = ptc_kernel_objects_create(&diag, emitted->sources,
-                                                  emitted->plan->num_kernels, &options, &objects);
+  ptc_cuda_images_t images = {0};
+  const bool cuda = ptc_plan_target_is_cuda(emitted->plan->target);
+  ptc_status_t status =
+      cuda ? ptc_cuda_images_create(&diag, emitted->sources, emitted->plan->num_kernels, &options,
+                                    &images)
+           : ptc_kernel_objects_create(&diag, emitted->sources, emitted->plan->num_kernels,
+                                       &options, &objects);
   ptc_kernel_objects_destroy(objects);
+  ptc_cuda_images_deinit(&images);
   for (int64_t i = 0; i < diag.num_items; i++) {
     const ptc_diagnostic_t *item = &diag.items[i];
-    const bool left = strcmp(item->id ? item->id : "", "compile-failed") != 0;
+    const char *id = item->id ? item->id : "";
+    const bool left = strcmp(id, "compile-failed") != 0 && strcmp(id, "nvrtc-failed") != 0;
     if (item->severity == PTC_NOTE)
       ptc_note(module->diag, item->loc, "%s", item->message);
     else if (left)

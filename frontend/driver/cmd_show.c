@@ -124,7 +124,7 @@ static ptc_status_t show_source(ptc_diag_t *diag, const ptc_plan_t *plan, const 
     return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "unknown-kernel",
                      "the plan has no kernel \"%s\"%s%s%s", name, near ? "; did you mean \"" : "",
                      near ? near : "", near ? "\"?" : "");
-  char *file = ptc_plan_folder_source(path, name);
+  char *file = ptc_plan_folder_source(path, plan->target, name);
   ptc_status_t status = print_file(diag, file);
   free(file);
   return status;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "codegen/codegen.h"
+#include "codegen/cuda_codegen.h"
 #include "ir/text.h"
 #include "passes/lower_plan.h"
 #include "runtime/cpu/compiler.h"
@@ -21,12 +22,14 @@
 static ptc_status_t print_kernels(ptc_module_t *module, const char *target,
                                   const ptc_kernel_t *const *kernels, ptc_emitted_t *emitted) {
   ptc_plan_t *plan = emitted->plan;
-  const ptc_c_target_t c_target = {.march = ptc_compiler_march(target)};
+  const bool cuda = ptc_plan_target_is_cuda(target);
+  const ptc_c_target_t c_target = {.march = cuda ? NULL : ptc_compiler_march(target)};
   for (int32_t k = 0; k < plan->num_kernels; k++) {
     ptc_str_t text = {0};
     ptc_kernel_shape_t shape = {0};
     ptc_status_t status =
-        ptc_codegen_c(module->diag, &plan->arena, kernels[k], &c_target, &text, &shape);
+        cuda ? ptc_codegen_cuda(module->diag, &plan->arena, kernels[k], &text, &shape)
+             : ptc_codegen_c(module->diag, &plan->arena, kernels[k], &c_target, &text, &shape);
     emitted->sources[k] = (ptc_kernel_source_t){plan->kernels[k].name, text.data, text.len};
     if (status != PTC_OK) return status;
     char hash[PTC_HASH_CHARS + 1];
@@ -70,7 +73,10 @@ static ptc_status_t build_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, const 
   PTC_TRY(ptc_lower_plan(ctx, module, &emitted->plan, &kernels));
   ptc_plan_t *plan = emitted->plan;
   ptc_str_t flags = {0};
-  ptc_compiler_flags(target, &flags);
+  if (ptc_plan_target_is_cuda(target))
+    ptc_str_printf(&flags, "--gpu-architecture=%s --fmad=false", target);
+  else
+    ptc_compiler_flags(target, &flags);
   plan->target = ptc_arena_strdup(&plan->arena, target);
   plan->compiler_flags = ptc_arena_strdup(&plan->arena, flags.data);
   ptc_str_deinit(&flags);
@@ -87,7 +93,7 @@ static ptc_status_t build_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, const 
 ptc_status_t ptc_emit(ptc_pass_ctx_t *ctx, ptc_module_t *module, const char *target,
                       ptc_emitted_t *out_emitted) {
   *out_emitted = (ptc_emitted_t){0};
-  PTC_TRY(ptc_compiler_check_target(module->diag, target));
+  if (!ptc_plan_target_is_cuda(target)) PTC_TRY(ptc_compiler_check_target(module->diag, target));
   PTC_TRY(ptc_pass_run(ctx, module, "fuse"));
   if (ctx->stopped) return PTC_OK;
   ptc_status_t status = build_plan(ctx, module, target, out_emitted);
@@ -145,7 +151,7 @@ static ptc_status_t write_kernels(ptc_diag_t *diag, const ptc_emitted_t *emitted
   ptc_str_deinit(&path);
   for (int32_t k = 0; k < emitted->plan->num_kernels && status == PTC_OK; k++) {
     const ptc_kernel_source_t *source = &emitted->sources[k];
-    char *file = ptc_plan_folder_source(folder, source->name);
+    char *file = ptc_plan_folder_source(folder, emitted->plan->target, source->name);
     status = write_text(diag, file, source->text, source->len);
     free(file);
   }

@@ -50,9 +50,17 @@ ptc_status_t ptc_session_open(ptc_diag_t *diag, const char *path,
   s->plan = s->folder.plan;
   const ptc_kernel_objects_options_t objects = {
       .target = s->plan->target, .progress = !options->quiet, .cancel = ptc_interrupt_flag()};
-  PTC_TRY(ptc_kernel_objects_create(diag, s->folder.sources, s->plan->num_kernels, &objects,
-                                    &s->objects));
-  PTC_TRY(ptc_executor_create(diag, s->plan, s->objects, options->num_threads, &s->executor));
+  if (ptc_plan_target_is_cuda(s->plan->target)) {
+    PTC_TRY(ptc_cuda_images_create(diag, s->folder.sources, s->plan->num_kernels, &objects,
+                                   &s->images));
+    ptc_device_t *device;
+    PTC_TRY(ptc_cuda_device_create(diag, s->plan, s->images.images, 0, &device));
+    PTC_TRY(ptc_executor_create_on(diag, s->plan, device, &s->executor));
+  } else {
+    PTC_TRY(ptc_kernel_objects_create(diag, s->folder.sources, s->plan->num_kernels, &objects,
+                                      &s->objects));
+    PTC_TRY(ptc_executor_create(diag, s->plan, s->objects, options->num_threads, &s->executor));
+  }
   s->init = ptc_plan_find_task(s->plan, "init");
   s->settings = ptc_xmalloc(sizeof *s->settings * (size_t)(s->plan->num_settings + 1));
   for (int32_t i = 0; i < s->plan->num_settings; i++) s->settings[i] = NAN;
@@ -64,6 +72,7 @@ ptc_status_t ptc_session_open(ptc_diag_t *diag, const char *path,
 void ptc_session_close(ptc_session_t *session) {
   ptc_executor_destroy(session->executor);
   ptc_kernel_objects_destroy(session->objects);
+  ptc_cuda_images_deinit(&session->images);
   if (session->plan) ptc_plan_folder_close(&session->folder);
   free(session->inputs);
   free(session->input_globals);

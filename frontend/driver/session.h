@@ -2,6 +2,7 @@
 #ifndef PTC_FRONTEND_DRIVER_SESSION_H_
 #define PTC_FRONTEND_DRIVER_SESSION_H_
 
+#include "frontend/driver/cuda_images.h"
 #include "runtime/data.h"
 #include "runtime/executor.h"
 #include "runtime/plan_folder.h"
@@ -10,8 +11,9 @@ typedef struct ptc_session_s {
   ptc_diag_t *diag;
   const char *path;
   ptc_plan_folder_t folder;
-  const ptc_plan_t *plan;  // in |folder|
-  ptc_kernel_objects_t *objects;
+  const ptc_plan_t *plan;         // in |folder|
+  ptc_kernel_objects_t *objects;  // of a plan for CPUs
+  ptc_cuda_images_t images;       // of one for GPUs
   ptc_executor_t *executor;
   const ptc_task_t *init, *train, *eval;  // NULL: the plan has no such task
   ptc_data_input_t *inputs;               // those that are read from a source

@@ -1,0 +1,23 @@
+// A CUDA device: one arena, one stream, the kernels of a plan as loaded modules.
+#ifndef PTC_RUNTIME_CUDA_DEVICE_H_
+#define PTC_RUNTIME_CUDA_DEVICE_H_
+
+#include "runtime/device.h"
+
+// Machine code (a cubin) or PTX of one kernel.
+typedef struct ptc_cuda_image_s {
+  const char *data;
+  size_t len;
+} ptc_cuda_image_t;
+
+// The compute capability of GPU |ordinal| as a target of NVRTC: "sm_90a". In |out_target|.
+ptc_status_t ptc_cuda_device_target(ptc_diag_t *diag, int32_t ordinal, char out_target[16]);
+
+// Opens GPU |ordinal|, allocates the plan's arena, zeroed, and loads |images|, one per kernel of |plan|, which
+// must outlive the device. Diagnostics: those of driver.h; "cuda-memory" (PTC_INFEASIBLE) names the bytes that
+// are wanted and free.
+ptc_status_t ptc_cuda_device_create(ptc_diag_t *diag, const ptc_plan_t *plan,
+                                    const ptc_cuda_image_t *images, int32_t ordinal,
+                                    ptc_device_t **out_device);
+
+#endif  // PTC_RUNTIME_CUDA_DEVICE_H_
