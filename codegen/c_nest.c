@@ -384,20 +384,33 @@ static bool reduces_all(const ptc_c_nest_t *nest) {
   return some;
 }
 
-// The dims become one row, in the order of the largest operand's memory.
+// The address of the largest operand of |expr|, if it is larger than |*most| bytes.
+static void find_largest(const ptc_kernel_t *kernel, ptc_kx_t expr, double *most,
+                         ptc_c_affine_t *out_form) {
+  const ptc_kexpr_t *e = &kernel->exprs[expr];
+  for (int32_t i = 0; i < e->num_args; ++i) find_largest(kernel, e->args[i], most, out_form);
+  if (e->kind != PTC_KX_LOAD) return;
+  double bytes = (double)ptc_dtype_bytes(kernel->params[e->param].dtype);
+  for (int32_t d = 0; d < kernel->params[e->param].num_dims; ++d)
+    bytes *= (double)kernel->params[e->param].extents[d];
+  if (bytes <= *most) return;
+  *most = bytes;
+  *out_form = ptc_c_address(kernel, e->param, e->args);
+}
+
+// Where rows lie across the memory of what is summed, all dims become one row, in the order of that memory.
 static void flatten(ptc_c_nest_t *nest) {
   const ptc_kernel_t *kernel = nest->kernel;
   ptc_c_affine_t order = {0};
   double most = -1;
-  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i) {
-    const ptc_kexpr_t *e = &kernel->exprs[i];
-    if (!nest->as_value[i] || e->kind != PTC_KX_LOAD) continue;
-    double bytes = (double)ptc_dtype_bytes(kernel->params[e->param].dtype);
-    for (int32_t d = 0; d < kernel->params[e->param].num_dims; ++d)
-      bytes *= (double)kernel->params[e->param].extents[d];
-    if (bytes <= most) continue;
-    most = bytes;
-    order = ptc_c_address(kernel, e->param, e->args);
+  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i)
+    if (nest->as_value[i] && kernel->exprs[i].kind == PTC_KX_REDUCE)
+      find_largest(kernel, kernel->exprs[i].args[0], &most, &order);
+  const int32_t before = nest->num_grid_dims + nest->num_col_dims;
+  for (int32_t i = before + nest->num_row_dims - 1; i >= 0; --i) {
+    if (kernel->dims[nest->dims[i]].extent == 1) continue;
+    if (order.coef[nest->dims[i]] == 1) return;
+    break;
   }
   nest->row |= nest->grid | nest->col;
   nest->grid = nest->col = 0;

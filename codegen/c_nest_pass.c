@@ -130,6 +130,19 @@ static void print_block_end(ptc_c_nest_t *nest, const ptc_nest_accum_t *accum, b
   }
 }
 
+// The ARGMAX in |pass| that yields the maximum |accum| on its way, or NULL.
+static const ptc_nest_accum_t *argmax_of(const ptc_c_nest_t *nest, const ptc_nest_pass_t *pass,
+                                         const ptc_nest_accum_t *accum) {
+  const ptc_kexpr_t *exprs = nest->kernel->exprs;
+  if (exprs[accum->reduce].reduce != PTC_KX_MAX || accum->over == PTC_NEST_COLUMN) return NULL;
+  for (int32_t i = 0; i < pass->num_accums; ++i)
+    if (pass->accums[i].over == accum->over &&
+        exprs[pass->accums[i].reduce].reduce == PTC_KX_ARGMAX &&
+        exprs[pass->accums[i].reduce].args[0] == exprs[accum->reduce].args[0])
+      return &pass->accums[i];
+  return NULL;
+}
+
 // The sum over all chunks of the columns of this block, read from partial sums.
 static void print_sums(ptc_c_nest_t *nest, const ptc_nest_pass_t *pass, int32_t indent) {
   ptc_str_t *out = nest->out;
@@ -256,6 +269,7 @@ static void print_body(ptc_c_nest_t *nest, const ptc_nest_pass_t *pass, const ch
   }
   for (int32_t i = 0; i < pass->num_accums; ++i) {
     const ptc_nest_accum_t *accum = &pass->accums[i];
+    if (argmax_of(nest, pass, accum)) continue;
     const char *value = addend_text(nest, accum->reduce, indent);
     if (accum->over == PTC_NEST_COLUMN) {
       print_column(nest, accum, value, position, indent);
@@ -405,7 +419,7 @@ void ptc_nest_print_pass(ptc_c_nest_t *nest, const ptc_nest_pass_t *pass, const 
     ptc_str_printf(out, "const bool last = p0 + %d >= %s;\n", PTC_NEST_BLOCK, end);
   }
   for (int32_t i = 0; i < pass->num_accums; ++i)
-    if (pass->accums[i].over != PTC_NEST_COLUMN) {
+    if (pass->accums[i].over != PTC_NEST_COLUMN && !argmax_of(nest, pass, &pass->accums[i])) {
       ptc_c_indent(out, indent + 2);
       ptc_str_printf(out, "%s t%d[%d];\n", ptc_nest_block_type(nest, pass->accums[i].reduce),
                      pass->accums[i].reduce, PTC_NEST_BLOCK);
@@ -416,8 +430,14 @@ void ptc_nest_print_pass(ptc_c_nest_t *nest, const ptc_nest_pass_t *pass, const 
   else
     print_inner(nest, pass, "n", "p0", "", indent + 2);
   for (int32_t i = 0; i < pass->num_accums; ++i)
-    if (pass->accums[i].over != PTC_NEST_COLUMN)
+    if (pass->accums[i].over != PTC_NEST_COLUMN && !argmax_of(nest, pass, &pass->accums[i]))
       print_block_end(nest, &pass->accums[i], long_row, indent + 2);
   ptc_c_indent(out, indent);
   ptc_str_append(out, "}\n");
+  for (int32_t i = 0; i < pass->num_accums; ++i) {
+    const ptc_nest_accum_t *argmax = argmax_of(nest, pass, &pass->accums[i]);
+    if (!argmax) continue;
+    ptc_c_indent(out, indent);
+    ptc_str_printf(out, "%s = %s;\n", pass->accums[i].name, argmax->name);
+  }
 }
