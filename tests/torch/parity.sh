@@ -36,6 +36,7 @@ while [ $# -gt 0 ]; do
 done
 
 # Debian's PyTorch multiplies with whatever libblas.so.3 is; without OpenBLAS it is ten times slower.
+export OMP_WAIT_POLICY=passive  # beside other programs, threads that spin take forever
 libraries=$(ldconfig -p)
 if ! $python -c 'import numpy, torch' 2>/dev/null || [[ $libraries != *libopenblas* ]]; then
   sudo=""

@@ -18,7 +18,7 @@ import torch
 import data_order
 import reference
 import training
-from models import gpt2
+from models import gpt2, quickstart
 
 
 def read_model(ptc, model):
@@ -91,7 +91,7 @@ def main(ptc, work, steps):
     texts = {name: np.fromfile(os.path.join(work, name + ".txt"), dtype=np.uint8)
              for name in ("train", "held_out")}
     leaves = {path: value.float().requires_grad_(True)
-              for path, value in reference.init(gpt2, config).items()}
+              for path, value in reference.init(quickstart, config).items()}
     optim = training.optimizer(gpt2, settings, leaves)
     rates = torch.optim.lr_scheduler.LambdaLR(optim, training.schedule(settings))
     order = data_order.Windows(config.seed, config.batch,

@@ -27,6 +27,7 @@ if ! /usr/bin/python3 -c 'import numpy, torch' 2>/dev/null; then
   DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends \
     python3-torch python3-numpy libopenblas0-openmp >&2 || exit 3
 fi
+export OMP_WAIT_POLICY=passive
 work=build/quickstart
 SECONDS=0
 bash samples/quickstart.sh --steps "$steps" --threads "$threads" --build "$build" --work $work || exit 3
