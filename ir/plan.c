@@ -50,6 +50,24 @@ const ptc_plan_global_t *ptc_plan_find_global(const ptc_plan_t *plan, const char
   return NULL;
 }
 
+static bool is_grad_of(const ptc_plan_result_t *result, const char *path) {
+  return strcmp(result->role, "grad") == 0 && strcmp(result->name, path) == 0;
+}
+
+const ptc_plan_global_t *ptc_plan_grad_of(const ptc_plan_t *plan, const ptc_task_t *task,
+                                          int32_t result) {
+  const char *path = task->results[result].name;
+  if (!is_grad_of(&task->results[result], path)) return NULL;
+  int32_t earlier = 0;
+  for (int32_t r = 0; r < result; ++r) earlier += is_grad_of(&task->results[r], path);
+  for (int32_t i = 0; i < plan->num_globals; ++i) {
+    const ptc_plan_global_t *global = &plan->globals[i];
+    if (strcmp(global->kind, "param") == 0 && strcmp(global->path, path) == 0 && earlier-- == 0)
+      return global;
+  }
+  return NULL;
+}
+
 int64_t ptc_affine_at(const ptc_affine_t *affine, const int64_t *turns) {
   int64_t value = affine->base;
   for (int32_t l = 0; l < PTC_PLAN_MAX_LEVELS; ++l)

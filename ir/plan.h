@@ -186,6 +186,10 @@ ptc_plan_t *ptc_plan_create(void);
 void ptc_plan_destroy(ptc_plan_t *plan);  // NULL is allowed
 const ptc_task_t *ptc_plan_find_task(const ptc_plan_t *plan, const char *name);
 const ptc_plan_global_t *ptc_plan_find_global(const ptc_plan_t *plan, const char *path);
+// The parameter whose gradient result |result| of |task| is. Where a path has several globals, one for each
+// run of turns, their gradients come in the same order. NULL: the result is no gradient.
+const ptc_plan_global_t *ptc_plan_grad_of(const ptc_plan_t *plan, const ptc_task_t *task,
+                                          int32_t result);
 int64_t ptc_affine_at(const ptc_affine_t *affine, const int64_t *turns);
 // The path of instance |i| of a global, "block.7.attn.wq".
 void ptc_plan_instance_path(const ptc_plan_global_t *global, int64_t i, ptc_str_t *out);

@@ -268,8 +268,8 @@ ptc_status_t ptc_run_state_dump_grads(ptc_session_t *session, const char *path) 
   tensors_t grads = {0};
   for (int32_t r = 0; r < session->train->num_results; r++) {
     const ptc_plan_result_t *result = &session->train->results[r];
-    const ptc_plan_global_t *global = ptc_plan_find_global(session->plan, result->name);
-    if (strcmp(result->role, "grad") != 0 || !global) continue;
+    const ptc_plan_global_t *global = ptc_plan_grad_of(session->plan, session->train, r);
+    if (!global) continue;
     for (int64_t i = 0; i < result->num_instances; i++)
       PTC_VEC_PUSH(&grads.list, make_tensor(&session->plan->buffers[result->buffer],
                                             instance_name(&grads.arena, "grad.", global, i),

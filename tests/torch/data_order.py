@@ -4,7 +4,7 @@ import numpy as np
 
 import philox
 
-ROUNDS = 6
+ROUNDS = 12
 
 
 def _scramble(seed, word, purpose, epoch):
