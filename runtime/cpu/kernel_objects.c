@@ -245,7 +245,7 @@ static int by_length(const void *a, const void *b, void *arg) {
 
 static ptc_status_t build_all(ptc_diag_t *diag, const ptc_kernel_source_t *sources,
                               const ptc_kernel_objects_options_t *options,
-                              const ptc_compiler_t *compiler, const ptc_object_cache_t *cache,
+                              const ptc_compiler_t *compiler, ptc_object_cache_t *cache,
                               ptc_kernel_objects_t *objects) {
   for (int32_t i = 0; i < objects->count; i++)
     make_key(compiler, &sources[i], objects->objects[i].key);
@@ -260,7 +260,9 @@ static ptc_status_t build_all(ptc_diag_t *diag, const ptc_kernel_source_t *sourc
   qsort_r(build.missing, (size_t)build.num_missing, sizeof *build.missing, by_length,
           (void *)(uintptr_t)sources);
   objects->num_compiled = build.num_missing;
-  ptc_status_t status = compile_missing(diag, &build, options);
+  ptc_status_t status = PTC_OK;
+  if (build.num_missing > 0) status = ptc_object_cache_prepare(diag, cache);
+  if (status == PTC_OK) status = compile_missing(diag, &build, options);
   free(build.missing);
   for (int32_t i = 0; i < objects->count && status == PTC_OK; i++)
     status = load(diag, cache, sources[i].name, &objects->objects[i]);

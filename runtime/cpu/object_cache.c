@@ -65,17 +65,19 @@ ptc_status_t ptc_object_cache_open(ptc_diag_t *diag, const char *folder,
   if (!out_cache->folder)
     return ptc_error(diag, (ptc_loc_t){0}, PTC_IO, "cache-folder",
                      "there is no home folder for compiled kernels: set PTC_CACHE");
-  char *work = join(out_cache->folder, "tmp-XXXXXX");
-  if (make_folders(out_cache->folder) && mkdtemp(work)) {
-    out_cache->work = work;
+  return PTC_OK;
+}
+
+ptc_status_t ptc_object_cache_prepare(ptc_diag_t *diag, ptc_object_cache_t *cache) {
+  char *work = join(cache->folder, "tmp-XXXXXX");
+  if (make_folders(cache->folder) && mkdtemp(work)) {
+    cache->work = work;
     return PTC_OK;
   }
   ptc_status_t status = ptc_error(
-      diag, (ptc_loc_t){.file = out_cache->folder}, PTC_IO, "cache-folder",
+      diag, (ptc_loc_t){.file = cache->folder}, PTC_IO, "cache-folder",
       "cannot keep compiled kernels here: %s; PTC_CACHE names another folder", strerror(errno));
   free(work);
-  free(out_cache->folder);
-  *out_cache = (ptc_object_cache_t){0};
   return status;
 }
 

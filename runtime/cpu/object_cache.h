@@ -9,14 +9,19 @@
 
 typedef struct ptc_object_cache_s {
   char *folder;
-  char *work;  // a folder inside it, of this process alone; removed on closing
+  char *
+      work;  // a folder inside it, of this process alone, once it was asked for; removed on closing
 } ptc_object_cache_t;
 
-// Opens |folder|, or (NULL) $PTC_CACHE, $XDG_CACHE_HOME/ptc, ~/.cache/ptc, and makes it if need be.
-// PTC_IO with a diagnostic ("cache-folder") if it cannot be written.
+// Opens |folder|, or (NULL) $PTC_CACHE, $XDG_CACHE_HOME/ptc, ~/.cache/ptc. To find objects it need not be
+// writable. PTC_IO with a diagnostic ("cache-folder") if the user has no such folder.
 ptc_status_t ptc_object_cache_open(ptc_diag_t *diag, const char *folder,
                                    ptc_object_cache_t *out_cache);
-// Removes the work folder. If the cache is larger than its limit, removes what was not used for longest.
+// Makes the folder, if need be, and the work folder in it: before objects are added. PTC_IO with
+// "cache-folder" if it cannot be written.
+ptc_status_t ptc_object_cache_prepare(ptc_diag_t *diag, ptc_object_cache_t *cache);
+// Removes the work folder; if there was one and the cache is larger than its limit, removes what was not
+// used for longest.
 void ptc_object_cache_close(ptc_object_cache_t *cache);
 // Where the object of |key| (a hash in hexadecimal) lies or would lie. malloc'ed.
 char *ptc_object_cache_path(const ptc_object_cache_t *cache, const char *key);

@@ -183,6 +183,7 @@ static void test_trim(void) {
   set_up(&bench);
   ptc_object_cache_t cache;
   CU_ASSERT_EQUAL_FATAL(ptc_object_cache_open(&bench.diag, bench.folder, &cache), PTC_OK);
+  CU_ASSERT_EQUAL(ptc_object_cache_prepare(&bench.diag, &cache), PTC_OK);
   make_old(bench.folder, "oldest.so", 1000, 30);
   make_old(bench.folder, "old.so", 1000, 20);
   make_old(bench.folder, "used.so", 1000, 10);
