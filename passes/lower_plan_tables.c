@@ -80,6 +80,7 @@ static void fill_input(const ptc_lower_t *lower, const ptc_global_t *global,
       ptc_arena_strdup(lower->arena, ptc_attrs_string(&global->attrs, "source", global->path));
   entry->offset = ptc_attrs_int(&global->attrs, "offset", 0);
   entry->range = ptc_attrs_int(&global->attrs, "range", 0);
+  entry->ignorable = ptc_attrs_bool(&global->attrs, "ignorable", false);
   const char *batch = ptc_attrs_string(&lower->module->config, "batch_dim", NULL);
   for (int32_t d = 0; batch && d < global->type->num_dims; ++d)
     if (strcmp(global->type->dims[d].name, batch) == 0) entry->batch_dim = d;

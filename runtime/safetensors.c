@@ -1,5 +1,6 @@
 // The format: 8 bytes little-endian length of a JSON object, the object, the data. Each member is
-// "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}; "__metadata__" is free.
+// "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}. "__metadata__" is free: its texts
+// hold the names of dims, "dims:NAME": "d h k", where they are known.
 #include "runtime/safetensors.h"
 
 #include <jansson.h>
@@ -84,6 +85,19 @@ static ptc_status_t read_entry(const reader_t *reader, const char *name, const j
   return what ? malformed(reader->diag, reader->path, name, what) : PTC_OK;
 }
 
+// The names of dims in |text|, "d h k"; NULL if they are not as many.
+static const char *const *read_dims(ptc_arena_t *arena, const char *text, int32_t num_dims) {
+  if (!text) return NULL;
+  char *copy = ptc_arena_strdup(arena, text), *rest = NULL;
+  const char **names = PTC_ARENA_ARRAY(arena, const char *, num_dims + 1);
+  int32_t count = 0;
+  for (char *name = strtok_r(copy, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
+    if (count == num_dims) return NULL;
+    names[count++] = name;
+  }
+  return count == num_dims ? names : NULL;
+}
+
 // --- a file
 
 static int compare_names(const void *a, const void *b) {
@@ -94,10 +108,17 @@ static int compare_names(const void *a, const void *b) {
 static ptc_status_t read_entries(const reader_t *reader, json_t *root, ptc_safetensors_t *file) {
   const char *name;
   json_t *object;
+  const json_t *metadata = json_object_get(root, "__metadata__");
   file->entries = PTC_ARENA_ARRAY(&file->arena, ptc_tensor_entry_t, json_object_size(root));
   json_object_foreach(root, name, object) {
     if (strcmp(name, "__metadata__") == 0) continue;
-    PTC_TRY(read_entry(reader, name, object, &file->entries[file->count]));
+    ptc_tensor_entry_t *entry = &file->entries[file->count];
+    PTC_TRY(read_entry(reader, name, object, entry));
+    if (json_object_size(metadata)) {
+      const char *key = ptc_arena_printf(&file->arena, "dims:%s", name);
+      const char *dims = json_string_value(json_object_get(metadata, key));
+      entry->dim_names = read_dims(&file->arena, dims, entry->num_dims);
+    }
     file->count++;
   }
   file->by_name = PTC_ARENA_ARRAY(&file->arena, ptc_tensor_entry_t *, file->count);

@@ -15,7 +15,7 @@ typedef struct ptc_host_tensor_s {
   int32_t num_dims;
   int64_t shape[PTC_MAX_DIMS];
   void *data;
-  const char *const *dim_names;  // NULL: unknown; only name maps look at them
+  const char *const *dim_names;  // NULL: unknown. Written as metadata; name maps look at them
 } ptc_host_tensor_t;
 
 // Products that would overflow return -1.
@@ -34,6 +34,7 @@ typedef struct ptc_tensor_entry_s {
   int64_t num_elements;
   const unsigned char *data;  // in the mapping, of any alignment
   int64_t bytes;
+  const char *const *dim_names;  // NULL: the file has none
 } ptc_tensor_entry_t;
 
 // An open file.

@@ -21,11 +21,22 @@ static json_t *entry_of(const ptc_host_tensor_t *tensor, int64_t begin, int64_t 
                    "shape", shape, "data_offsets", (json_int_t)begin, (json_int_t)end);
 }
 
+static void add_dims(json_t *metadata, const ptc_host_tensor_t *tensor) {
+  ptc_str_t key = {0}, dims = {0};
+  ptc_str_printf(&key, "dims:%s", tensor->name);
+  ptc_str_append(&dims, "");
+  for (int32_t d = 0; d < tensor->num_dims; d++)
+    ptc_str_printf(&dims, "%s%s", d ? " " : "", tensor->dim_names[d]);
+  json_object_set_new(metadata, key.data, json_string(dims.data));
+  ptc_str_deinit(&key);
+  ptc_str_deinit(&dims);
+}
+
 // The JSON text, padded with spaces so that the data begin at a multiple of 8; NULL if a name cannot stand
 // there: |out_fault| says which, |out_why| why.
 static char *write_header(const ptc_host_tensor_t *tensors, int64_t count, const char **out_fault,
                           const char **out_why) {
-  json_t *root = json_object();
+  json_t *root = json_object(), *metadata = json_object();
   int64_t offset = 0;
   *out_fault = NULL;
   for (int64_t i = 0; i < count && !*out_fault; i++) {
@@ -37,8 +48,15 @@ static char *write_header(const ptc_host_tensor_t *tensors, int64_t count, const
       *out_fault = tensors[i].name;
       *out_why = "it is no UTF-8";
     }
+    if (strcmp(tensors[i].name, "__metadata__") == 0) {
+      *out_fault = tensors[i].name;
+      *out_why = "the format has another use for that name";
+    }
+    if (tensors[i].dim_names && tensors[i].num_dims) add_dims(metadata, &tensors[i]);
     offset = end;
   }
+  if (json_object_size(metadata)) json_object_set(root, "__metadata__", metadata);
+  json_decref(metadata);
   char *text = *out_fault ? NULL : json_dumps(root, JSON_COMPACT);
   json_decref(root);
   if (!text) return NULL;

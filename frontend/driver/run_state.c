@@ -45,8 +45,11 @@ static const char *instance_name(ptc_arena_t *arena, const char *prefix,
 }
 
 static ptc_host_tensor_t make_tensor(const ptc_buffer_t *buffer, const char *name, void *data) {
-  ptc_host_tensor_t tensor = {
-      .name = name, .dtype = buffer->dtype, .num_dims = buffer->num_dims, .data = data};
+  ptc_host_tensor_t tensor = {.name = name,
+                              .dtype = buffer->dtype,
+                              .num_dims = buffer->num_dims,
+                              .data = data,
+                              .dim_names = buffer->dim_names};
   for (int32_t d = 0; d < buffer->num_dims; d++) tensor.shape[d] = buffer->extents[d];
   return tensor;
 }
@@ -236,7 +239,8 @@ static void add_entries(const ptc_safetensors_t *file, tensors_t *tensors) {
     const ptc_tensor_entry_t *entry = &file->entries[i];
     ptc_host_tensor_t tensor = {.name = entry->name,
                                 .num_dims = entry->num_dims,
-                                .data = (void *)(uintptr_t)entry->data};  // only read
+                                .data = (void *)(uintptr_t)entry->data,  // only read
+                                .dim_names = entry->dim_names};
     for (int32_t d = 0; d < entry->num_dims; d++) tensor.shape[d] = entry->shape[d];
     for (int t = 0; t < PTC_NUM_DTYPES; t++)
       if (ptc_cell_of_dtype((ptc_dtype_t)t) == entry->cell) tensor.dtype = (ptc_dtype_t)t;

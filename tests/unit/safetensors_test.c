@@ -189,10 +189,11 @@ static void test_broken_bytes(void) {
 
 static void test_io(void) {
   static const double value = 1;
-  ptc_named_tensor_t twice[3] = {
+  ptc_named_tensor_t twice[4] = {
       {.name = "x", .dtype = PTC_F64, .num_elements = 1, .data = &value},
       {.name = "x", .dtype = PTC_F64, .num_elements = 1, .data = &value},
-      {.name = "\xff", .dtype = PTC_F64, .num_elements = 1, .data = &value}};
+      {.name = "\xff", .dtype = PTC_F64, .num_elements = 1, .data = &value},
+      {.name = "__metadata__", .dtype = PTC_F64, .num_elements = 1, .data = &value}};
   static const struct {
     const char *file;
     int count;
@@ -203,13 +204,14 @@ static void test_io(void) {
       {folder, 1, PTC_IO, "write-file"},  // a folder cannot be replaced
       {path, 2, PTC_INVALID_INPUT, "tensor-name"},
       {path, 3, PTC_INVALID_INPUT, "tensor-name"},  // the third alone
+      {path, 4, PTC_INVALID_INPUT, "tensor-name"},  // the fourth
   };
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     ptc_diag_t diag;
     ptc_diag_init(&diag);
-    const bool third = rows[i].count == 3;
-    UNIT_CHECK(ptc_safetensors_write(&diag, rows[i].file, third ? &twice[2] : twice,
-                                     third ? 1 : rows[i].count) == rows[i].status,
+    const int alone = rows[i].count > 2 ? rows[i].count - 1 : 0;
+    UNIT_CHECK(ptc_safetensors_write(&diag, rows[i].file, &twice[alone],
+                                     alone ? 1 : rows[i].count) == rows[i].status,
                rows[i].id);
     UNIT_CHECK(strcmp(first_id(&diag), rows[i].id) == 0, rows[i].id);
     ptc_diag_deinit(&diag);
@@ -293,6 +295,41 @@ static void test_pieces(void) {
   ptc_diag_deinit(&diag);
 }
 
+// Names of dims travel as metadata, where there are as many as dims.
+static void test_dims(void) {
+  static const char *const names[] = {"d", "h", "k"};
+  float values[6] = {0};
+  const ptc_host_tensor_t tensors[] = {
+      {.name = "a",
+       .dtype = PTC_F32,
+       .num_dims = 3,
+       .shape = {1, 2, 3},
+       .data = values,
+       .dim_names = names},
+      {.name = "b", .dtype = PTC_F32, .num_dims = 1, .shape = {6}, .data = values}};
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  CU_ASSERT_EQUAL_FATAL(ptc_safetensors_save(&diag, path, tensors, 2), PTC_OK);
+  ptc_safetensors_t file;
+  CU_ASSERT_EQUAL_FATAL(ptc_safetensors_open(&diag, path, &file), PTC_OK);
+  CU_ASSERT_EQUAL(file.count, 2);
+  const ptc_tensor_entry_t *a = ptc_safetensors_find(&file, "a");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(a->dim_names);
+  for (int d = 0; d < 3; d++) CU_ASSERT_STRING_EQUAL(a->dim_names[d], names[d]);
+  CU_ASSERT_PTR_NULL(ptc_safetensors_find(&file, "b")->dim_names);
+  ptc_safetensors_close(&file);
+  static const char odd[] =
+      "{\"__metadata__\":{\"dims:a\":\"x\",\"dims:b\":\"x y\",\"dims:c\":3,\"dims:d\":\"\"},"
+#define ENTRY_OF(name) "\"" name "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}"
+      ENTRY_OF("a") "," ENTRY_OF("b") "," ENTRY_OF("c") "," ENTRY_OF("d") "}";
+  write_bytes(odd, strlen(odd), strlen(odd), 1);
+  CU_ASSERT_EQUAL_FATAL(ptc_safetensors_open(&diag, path, &file), PTC_OK);
+  for (int64_t i = 0; i < file.count; i++)
+    CU_ASSERT_EQUAL(file.entries[i].dim_names != NULL, file.entries[i].name[0] == 'a');
+  ptc_safetensors_close(&file);
+  ptc_diag_deinit(&diag);
+}
+
 // A file of another program: formats that ptc does not compute with.
 static void test_foreign_formats(void) {
   static const char header[] =
@@ -349,6 +386,7 @@ static const unit_test_t tests[] = {
     {"broken bytes", test_broken_bytes},
     {"io", test_io},
     {"pieces", test_pieces},
+    {"dims", test_dims},
     {"foreign formats", test_foreign_formats},
     {"clean up", test_clean_up},
 };
