@@ -168,6 +168,19 @@ expect 1 'the prompt has the byte 122; the vocabulary ends at 99 [prompt-token]'
    ptc sample tiny --prompt=z --length=1'
 expect 0 'wrote 7 tensors' 'ptc export plan.run -o w.safetensors'
 expect 0 '' 'ptc run plan --data=train.txt -q --init=w.safetensors --run-dir=init --steps=1'
+# Through another program's names and layout and back.
+cat >names.map <<'END'
+embed.T                  = wte : d, v
+h.{i}.fc[0:32]           = mlp.{i}.w1 : f, d
+h.{i}.fc[32:64]          = mlp.{i}.w2
+END
+expect 0 'wrote 7 tensors' 'ptc export plan.run -o t.safetensors --map=names.map'
+expect 1 'no line of the map gives' 'grep -v embed names.map >some.map; ptc export plan.run -o x --map=some.map'
+expect 1 'bad.map:4:2: error: expected = after' \
+  '(cat names.map; echo a) >bad.map; ptc export plan.run -o x --map=bad.map'
+expect 0 '' 'ptc run plan --data=train.txt -q --init=t.safetensors --map=names.map --run-dir=mapped --steps=1'
+same init/ckpt/step-00000001/model.safetensors mapped/ckpt/step-00000001/model.safetensors
+expect 1 '[map-missing]' 'ptc run plan --data=train.txt -q --init=t.safetensors --run-dir=x --steps=1'
 expect 0 '' 'ptc eval plan --ckpt=w.safetensors --data=val.txt >a && ptc eval plan --data=val.txt >b && cmp a b'
 expect 0 '' 'ptc model.ptm -q --keep-grads -o grads && ptc run grads --data=train.txt -q --steps=1 --dump-grads=g.safetensors'
 expect 0 'grad.mlp.1.w1' 'head -c 4000 g.safetensors'
