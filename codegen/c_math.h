@@ -16,6 +16,10 @@ typedef struct ptc_c_snippet_s {
 extern const ptc_c_snippet_t ptc_c_snippets[];
 extern const size_t ptc_c_num_snippets;
 
+// Texts of c_helpers.c.
+extern const char ptc_c_bf16_text[], ptc_c_f16_text[], ptc_c_integer_text[], ptc_c_sums_text[],
+    ptc_c_max_text[], ptc_c_philox_text[], ptc_c_words_text[], ptc_c_normal_text[];
+
 // The table ptc_two_over_pi of the snippet "sincos".
 void ptc_c_pi_table(ptc_str_t *out);
 

@@ -3,82 +3,26 @@
 // One phase where only rows are reduced. Column and full reductions: partial sums of every 32 columns, in f32, then a
 // second phase that adds them in double and computes the rest; in the same tile if that is cheap ("inside"). Few
 // long rows without columns: a phase per level, whose tiles take 65536 elements each ("split").
+#include "codegen/c_nest_rows.h"
+
 #include <inttypes.h>
-#include <string.h>
 
-#include "codegen/c_nest.h"
-
-typedef struct printer_s {
-  ptc_c_nest_t *nest;
-  bool has_row[2], has_column, has_full, has_scalars[2];  // by stage
-  int64_t num_chunks;
-  bool inside, split;
-  int64_t segment;  // elements of a row that a tile takes
-  // Per expression: name of the array with partial results or values, NULL if none.
-  const char **partial;
-  const char **kept_name;
-  bool *kept_ready;
-} printer_t;
-
-static bool is_used_reduce(const ptc_c_nest_t *nest, ptc_kx_t i) {
-  return nest->as_value[i] && nest->kernel->exprs[i].kind == PTC_KX_REDUCE;
-}
-
-static bool addend_varies(const ptc_c_nest_t *nest, ptc_kx_t reduce) {
-  return (nest->kernel->exprs[nest->kernel->exprs[reduce].args[0]].varies & nest->row) != 0;
-}
-
-// Stage in which a reduction's addend is computed.
-static int32_t stage_of_addend(const ptc_c_nest_t *nest, ptc_kx_t reduce) {
-  return nest->stage[nest->kernel->exprs[reduce].args[0]];
-}
-static int32_t level_of_addend(const ptc_c_nest_t *nest, ptc_kx_t reduce) {
-  return nest->level[nest->kernel->exprs[reduce].args[0]];
-}
-
-static bool store_is_scalar(const ptc_c_nest_t *nest, const ptc_kstore_t *store) {
-  return !(ptc_nest_store_varies(nest->kernel, store) & nest->row);
-}
-
-// Such a store must not come before any load of the row.
-static bool store_is_late(const ptc_c_nest_t *nest, const ptc_kstore_t *store) {
-  const ptc_kparam_t *param = &nest->kernel->params[store->param];
-  return param->mode == PTC_KPARAM_INOUT || param->in_place >= 0;
-}
-
-// --- what there is
-
-static int32_t last_level(const ptc_c_nest_t *nest, int32_t stage) {
-  int32_t last = -1;
-  for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i) {
-    if (!is_used_reduce(nest, i) || stage_of_addend(nest, i) != stage) continue;
-    const bool in_row = ptc_nest_over(nest, i) != PTC_NEST_COLUMN || addend_varies(nest, i);
-    if (in_row && level_of_addend(nest, i) > last) last = level_of_addend(nest, i);
-  }
-  for (int32_t i = 0; i < nest->kernel->num_stores; ++i) {
-    const ptc_kstore_t *store = &nest->kernel->stores[i];
-    if (ptc_nest_store_stage(nest, store) == stage && !store_is_scalar(nest, store) &&
-        ptc_nest_store_level(nest, store) > last)
-      last = ptc_nest_store_level(nest, store);
-  }
-  return last;
-}
-
-static void survey(printer_t *p) {
+static void survey(ptc_rows_t *p) {
   ptc_c_nest_t *nest = p->nest;
   for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i) {
-    if (!is_used_reduce(nest, i)) continue;
+    if (!ptc_rows_is_used(nest, i)) continue;
     const ptc_nest_over_t over = ptc_nest_over(nest, i);
-    if (over == PTC_NEST_ROW) p->has_row[stage_of_addend(nest, i)] = true;
+    if (over == PTC_NEST_ROW) p->has_row[ptc_rows_stage_of_addend(nest, i)] = true;
     if (over == PTC_NEST_FULL) p->has_full = true;
     if (over == PTC_NEST_COLUMN) {
       p->has_column = true;
-      p->has_scalars[0] |= !addend_varies(nest, i);
+      p->has_scalars[0] |= !ptc_rows_addend_varies(nest, i);
     }
   }
   for (int32_t i = 0; i < nest->kernel->num_stores; ++i) {
     const ptc_kstore_t *store = &nest->kernel->stores[i];
-    if (store_is_scalar(nest, store)) p->has_scalars[ptc_nest_store_stage(nest, store)] = true;
+    if (ptc_rows_store_is_scalar(nest, store))
+      p->has_scalars[ptc_nest_store_stage(nest, store)] = true;
   }
   p->num_chunks = (nest->num_col + PTC_NEST_CHUNK - 1) / PTC_NEST_CHUNK;
 }
@@ -90,219 +34,6 @@ static int64_t units_per_tile(int64_t units, double ns) {
   if (per_tile < (units + 1023) / 1024) per_tile = (units + 1023) / 1024;
   if (per_tile > units) per_tile = units;
   return per_tile < 1 ? 1 : per_tile;
-}
-
-// --- one row
-
-static void keep_values(printer_t *p, int32_t stage, const uint32_t *needs) {
-  ptc_c_nest_t *nest = p->nest;
-  const ptc_kernel_t *kernel = nest->kernel;
-  uint32_t *need = PTC_ARENA_ARRAY(nest->arena, uint32_t, kernel->num_exprs + 1);
-  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i) need[i] = needs[i];
-  const ptc_nest_loops_t *loops = &nest->row_loops;
-  const uint32_t inner = loops->count ? loops->mask[loops->count - 1] : 0;
-  for (ptc_kx_t i = kernel->num_exprs - 1; i >= 0; --i) {
-    const ptc_kexpr_t *e = &kernel->exprs[i];
-    if (!need[i] || e->kind == PTC_KX_REDUCE) continue;
-    const uint32_t lowest = need[i] & (~need[i] + 1);
-    if (need[i] != lowest && (e->varies & inner) && nest->stage[i] == stage &&
-        ptc_nest_is_expensive(nest, i) && !p->split) {
-      const int64_t bytes = nest->num_row * (ptc_dtype_bytes(e->dtype) > 4 ? 8 : 4);
-      if (bytes <= INT64_C(4) << 20) {
-        p->kept_name[i] = ptc_arena_printf(nest->arena, "kept%d", i);
-        ptc_c_indent(nest->out, 2);
-        ptc_str_printf(
-            nest->out, "%s *const kept%d = (%s *)((char *)call->scratch + %" PRId64 ");\n",
-            ptc_c_type(e->dtype), i, ptc_c_type(e->dtype), ptc_nest_scratch(nest, bytes));
-        need[i] = lowest;
-      }
-    }
-    for (int32_t a = 0; a < e->num_args; ++a) need[e->args[a]] |= need[i];
-    if (e->kind == PTC_KX_LOAD && e->guard != PTC_KX_NONE) need[e->guard] |= need[i];
-  }
-  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i)
-    if (p->kept_name[i]) p->kept_ready[i] = false;
-  // The pass that keeps: found again by the caller from the lowest bit.
-  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i)
-    if (p->kept_name[i]) nest->used[i] = true;
-}
-
-// Which passes need a root: bit k for pass k.
-static uint32_t *root_needs(printer_t *p, int32_t stage, int32_t last) {
-  ptc_c_nest_t *nest = p->nest;
-  const ptc_kernel_t *kernel = nest->kernel;
-  uint32_t *needs = PTC_ARENA_ARRAY(nest->arena, uint32_t, kernel->num_exprs + 1);
-  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i) {
-    if (!is_used_reduce(nest, i) || stage_of_addend(nest, i) != stage) continue;
-    if (ptc_nest_over(nest, i) == PTC_NEST_COLUMN && !addend_varies(nest, i)) continue;
-    needs[kernel->exprs[i].args[0]] |= UINT32_C(1) << level_of_addend(nest, i);
-  }
-  for (int32_t i = 0; i < kernel->num_stores; ++i) {
-    const ptc_kstore_t *store = &kernel->stores[i];
-    if (ptc_nest_store_stage(nest, store) != stage || store_is_scalar(nest, store)) continue;
-    const int32_t pass = store_is_late(nest, store) ? last : ptc_nest_store_level(nest, store);
-    needs[store->value] |= UINT32_C(1) << pass;
-  }
-  return needs;
-}
-
-// The accumulators, stores and kept values of pass |k|.
-static ptc_nest_pass_t pass_of(printer_t *p, int32_t stage, int32_t k, int32_t last) {
-  ptc_c_nest_t *nest = p->nest;
-  const ptc_kernel_t *kernel = nest->kernel;
-  const size_t count = (size_t)kernel->num_exprs + 1;
-  ptc_nest_pass_t pass = {.kept_name = p->kept_name, .kept_ready = p->kept_ready};
-  pass.accums = PTC_ARENA_ARRAY(nest->arena, ptc_nest_accum_t, count);
-  pass.sums = PTC_ARENA_ARRAY(nest->arena, ptc_nest_accum_t, count);
-  pass.keeps = PTC_ARENA_ARRAY(nest->arena, ptc_kx_t, count);
-  pass.stores = PTC_ARENA_ARRAY(nest->arena, const ptc_kstore_t *, kernel->num_stores + 1);
-  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i) {
-    if (!is_used_reduce(nest, i)) continue;
-    const ptc_nest_over_t over = ptc_nest_over(nest, i);
-    if (over == PTC_NEST_COLUMN && !addend_varies(nest, i)) continue;
-    if (stage == 1 && over == PTC_NEST_COLUMN)
-      pass.sums[pass.num_sums++] = (ptc_nest_accum_t){i, over, p->partial[i]};
-    if (stage_of_addend(nest, i) != stage || level_of_addend(nest, i) != k) continue;
-    const char *name =
-        ptc_arena_printf(nest->arena, over == PTC_NEST_COLUMN ? "acc%d" : "sum%d", i);
-    pass.accums[pass.num_accums++] = (ptc_nest_accum_t){i, over, name};
-  }
-  for (int32_t i = 0; i < kernel->num_stores; ++i) {
-    const ptc_kstore_t *store = &kernel->stores[i];
-    if (ptc_nest_store_stage(nest, store) != stage || store_is_scalar(nest, store)) continue;
-    if ((store_is_late(nest, store) ? last : ptc_nest_store_level(nest, store)) == k)
-      pass.stores[pass.num_stores++] = store;
-  }
-  return pass;
-}
-
-// Marks what |expr| is made of, down to kept values; true if it contains |wanted|.
-static bool reaches(const printer_t *p, ptc_kx_t expr, ptc_kx_t wanted) {
-  if (expr == wanted) return true;
-  if (expr < wanted) return false;
-  const ptc_kexpr_t *e = &p->nest->kernel->exprs[expr];
-  if (e->kind == PTC_KX_REDUCE || (p->kept_name[expr] && p->kept_ready[expr])) return false;
-  for (int32_t a = 0; a < e->num_args; ++a)
-    if (reaches(p, e->args[a], wanted)) return true;
-  return e->kind == PTC_KX_LOAD && e->guard != PTC_KX_NONE && reaches(p, e->guard, wanted);
-}
-
-static void find_keeps(printer_t *p, ptc_nest_pass_t *pass) {
-  const ptc_kernel_t *kernel = p->nest->kernel;
-  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i) {
-    if (!p->kept_name[i] || p->kept_ready[i]) continue;
-    bool here = false;
-    for (int32_t a = 0; a < pass->num_accums && !here; ++a)
-      here = reaches(p, kernel->exprs[pass->accums[a].reduce].args[0], i);
-    for (int32_t s = 0; s < pass->num_stores && !here; ++s)
-      here = reaches(p, pass->stores[s]->value, i);
-    if (here) pass->keeps[pass->num_keeps++] = i;
-  }
-}
-
-static void hoist_all(ptc_c_nest_t *nest, const ptc_nest_pass_t *pass, uint32_t inner,
-                      int32_t indent) {
-  for (int32_t i = 0; i < pass->num_accums; ++i)
-    ptc_c_hoist(&nest->scope, nest->kernel->exprs[pass->accums[i].reduce].args[0], inner, indent,
-                nest->out);
-  for (int32_t i = 0; i < pass->num_stores; ++i) {
-    const ptc_kstore_t *store = pass->stores[i];
-    ptc_c_hoist(&nest->scope, store->value, inner, indent, nest->out);
-    ptc_c_affine_t form = ptc_c_address(nest->kernel, store->param, store->index);
-    for (int32_t t = 0; t < form.num_terms; ++t)
-      ptc_c_hoist(&nest->scope, form.terms[t], inner, indent, nest->out);
-  }
-}
-
-// What of |stage| does not vary over the row, as far as it is ready.
-static void hoist_scalars(printer_t *p, int32_t stage, int32_t indent) {
-  ptc_c_nest_t *nest = p->nest;
-  for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i)
-    if (is_used_reduce(nest, i) && stage_of_addend(nest, i) == stage &&
-        ptc_nest_over(nest, i) == PTC_NEST_COLUMN && !addend_varies(nest, i))
-      ptc_c_hoist(&nest->scope, nest->kernel->exprs[i].args[0], nest->row, indent, nest->out);
-  for (int32_t i = 0; i < nest->kernel->num_stores; ++i) {
-    const ptc_kstore_t *store = &nest->kernel->stores[i];
-    if (ptc_nest_store_stage(nest, store) == stage && store_is_scalar(nest, store))
-      ptc_c_hoist(&nest->scope, store->value, nest->row, indent, nest->out);
-  }
-}
-
-static void declare_accums(ptc_c_nest_t *nest, const ptc_nest_pass_t *pass, ptc_nest_over_t over,
-                           int32_t indent) {
-  for (int32_t i = 0; i < pass->num_accums; ++i) {
-    const ptc_nest_accum_t *accum = &pass->accums[i];
-    if (accum->over != over) continue;
-    ptc_c_indent(nest->out, indent);
-    ptc_str_printf(nest->out, "%s %s = %s;\n", ptc_nest_partial_type(nest, accum->reduce),
-                   accum->name, ptc_nest_partial_start(nest, accum->reduce));
-    if (nest->kernel->exprs[accum->reduce].reduce != PTC_KX_ARGMAX) continue;
-    ptc_c_indent(nest->out, indent);
-    ptc_str_printf(nest->out, "int64_t %s_at = -1;\n", accum->name);
-  }
-}
-
-static void define_value(ptc_c_nest_t *nest, ptc_kx_t reduce, const char *partial, int32_t indent) {
-  ptc_c_indent(nest->out, indent);
-  ptc_str_printf(nest->out, "const %s v%d = %s;\n", ptc_c_type(nest->kernel->exprs[reduce].dtype),
-                 reduce, ptc_nest_final(nest, reduce, partial));
-  nest->scope.value_text[reduce] = ptc_arena_printf(nest->arena, "v%d", reduce);
-}
-
-static void print_scalars(printer_t *p, int32_t stage, int32_t indent) {
-  ptc_c_nest_t *nest = p->nest;
-  ptc_str_t *out = nest->out;
-  for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i) {
-    if (!is_used_reduce(nest, i) || stage_of_addend(nest, i) != stage ||
-        ptc_nest_over(nest, i) != PTC_NEST_COLUMN || addend_varies(nest, i))
-      continue;
-    const ptc_kx_t value = nest->kernel->exprs[i].args[0];
-    ptc_c_eval(&nest->scope, value, indent, out);
-    ptc_c_indent(out, indent);
-    ptc_str_printf(
-        out, "%s[%scol_at] = %s;\n", p->partial[i],
-        p->inside ? "" : ptc_arena_printf(nest->arena, "grid_at * %" PRId64 " + ", nest->num_col),
-        nest->scope.value_text[value]);
-  }
-  for (int32_t i = 0; i < nest->kernel->num_stores; ++i) {
-    const ptc_kstore_t *store = &nest->kernel->stores[i];
-    if (ptc_nest_store_stage(nest, store) == stage && store_is_scalar(nest, store))
-      ptc_c_store(&nest->scope, store, indent, out);
-  }
-}
-
-// The row program of |stage| over positions [|begin|, |end|).
-static void print_program(printer_t *p, int32_t stage, const char *begin, const char *end,
-                          int32_t indent) {
-  ptc_c_nest_t *nest = p->nest;
-  const int32_t last = last_level(nest, stage);
-  const char **saved = ptc_c_scope_save(&nest->scope);
-  for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i) p->kept_ready[i] = false;
-  for (int32_t k = 0; k <= last; ++k) {
-    ptc_nest_pass_t pass = pass_of(p, stage, k, last);
-    find_keeps(p, &pass);
-    if (stage == 1) {
-      pass.num_chunks = p->num_chunks;
-      pass.sum_stride = ptc_arena_printf(nest->arena, "%" PRId64, nest->num_row);
-      pass.sum_base =
-          p->inside ? "0" : ptc_arena_printf(nest->arena, "grid_at * %" PRId64, p->num_chunks);
-    }
-    hoist_all(nest, &pass, nest->row, indent);
-    hoist_scalars(p, stage, indent);
-    declare_accums(nest, &pass, PTC_NEST_ROW, indent);
-    if (pass.num_accums || pass.num_stores) ptc_nest_print_pass(nest, &pass, begin, end, indent);
-    for (int32_t i = 0; i < pass.num_keeps; ++i) p->kept_ready[pass.keeps[i]] = true;
-    for (int32_t i = 0; i < pass.num_accums; ++i)
-      if (pass.accums[i].over == PTC_NEST_ROW)
-        define_value(nest, pass.accums[i].reduce, pass.accums[i].name, indent);
-  }
-  print_scalars(p, stage, indent);
-  ptc_c_scope_restore(&nest->scope, saved);
-}
-
-static void plan_keeps(printer_t *p, int32_t stage) {
-  const int32_t last = last_level(p->nest, stage);
-  if (last >= 1) keep_values(p, stage, root_needs(p, stage, last));
 }
 
 // --- phases
@@ -319,19 +50,19 @@ static void add_phase(ptc_c_nest_t *nest, ptc_kernel_shape_t *shape, int64_t til
   ((int64_t *)run->tiles)[run->num_phases++] = tiles;
 }
 
-static void hoist_invariants(printer_t *p, int32_t indent) {
+static void hoist_invariants(ptc_rows_t *p, int32_t indent) {
   ptc_c_nest_t *nest = p->nest;
   for (int32_t i = 0; i < nest->kernel->num_stores; ++i)
     ptc_c_hoist(&nest->scope, nest->kernel->stores[i].value, nest->grid | nest->col | nest->row,
                 indent, nest->out);
   for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i)
-    if (is_used_reduce(nest, i))
+    if (ptc_rows_is_used(nest, i))
       ptc_c_hoist(&nest->scope, nest->kernel->exprs[i].args[0], nest->grid | nest->col | nest->row,
                   indent, nest->out);
 }
 
 // Row reductions alone: a tile takes some rows.
-static void print_plain(printer_t *p, ptc_kernel_shape_t *shape) {
+static void print_plain(ptc_rows_t *p, ptc_kernel_shape_t *shape) {
   ptc_c_nest_t *nest = p->nest;
   ptc_str_t *out = nest->out;
   const int64_t points = nest->num_grid * nest->num_col;
@@ -341,7 +72,7 @@ static void print_plain(printer_t *p, ptc_kernel_shape_t *shape) {
     loops.dim[loops.count] = nest->col_loops.dim[i];
     loops.extent[loops.count++] = nest->col_loops.extent[i];
   }
-  plan_keeps(p, 0);
+  ptc_rows_plan_keeps(p, 0);
   hoist_invariants(p, 2);
   ptc_str_printf(out,
                  "  const int64_t end = tile * %" PRId64 " + %" PRId64 " < %" PRId64
@@ -349,19 +80,19 @@ static void print_plain(printer_t *p, ptc_kernel_shape_t *shape) {
                  per_tile, per_tile, points, per_tile, per_tile, points);
   ptc_str_printf(out, "  for (int64_t at = tile * %" PRId64 "; at < end; ++at) {\n", per_tile);
   ptc_nest_decompose(nest, &loops, "at", 4);
-  print_program(p, 0, "0", ptc_arena_printf(nest->arena, "%" PRId64, nest->num_row), 4);
+  ptc_rows_print_program(p, 0, "0", ptc_arena_printf(nest->arena, "%" PRId64, nest->num_row), 4);
   ptc_str_append(out, "  }\n");
   add_phase(nest, shape, (points + per_tile - 1) / per_tile);
 }
 
 // Where partial results lie.
-static void declare_partials(printer_t *p) {
+static void declare_partials(ptc_rows_t *p) {
   ptc_c_nest_t *nest = p->nest;
   for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i) {
-    if (!is_used_reduce(nest, i) || ptc_nest_over(nest, i) == PTC_NEST_ROW) continue;
+    if (!ptc_rows_is_used(nest, i) || ptc_nest_over(nest, i) == PTC_NEST_ROW) continue;
     const bool full = ptc_nest_over(nest, i) == PTC_NEST_FULL;
-    const int64_t points = full || addend_varies(nest, i) ? p->num_chunks : nest->num_col;
-    const int64_t width = !full && addend_varies(nest, i) ? nest->num_row : 1;
+    const int64_t points = full || ptc_rows_addend_varies(nest, i) ? p->num_chunks : nest->num_col;
+    const int64_t width = !full && ptc_rows_addend_varies(nest, i) ? nest->num_row : 1;
     const int64_t count = (p->inside ? 1 : nest->num_grid) * points * width;
     const char *type = full ? ptc_nest_partial_type(nest, i) : ptc_nest_block_type(nest, i);
     p->partial[i] = ptc_arena_printf(nest->arena, "part%d", i);
@@ -381,14 +112,14 @@ static void declare_partials(printer_t *p) {
 }
 
 // Sets the partial results of a chunk to their start.
-static void start_chunk(printer_t *p, const char *begin, const char *end, int32_t indent) {
+static void start_chunk(ptc_rows_t *p, const char *begin, const char *end, int32_t indent) {
   ptc_c_nest_t *nest = p->nest;
   ptc_str_t *out = nest->out;
   const char *chunk =
       p->inside ? "chunk"
                 : ptc_arena_printf(nest->arena, "(grid_at * %" PRId64 " + chunk)", p->num_chunks);
   for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i) {
-    if (!is_used_reduce(nest, i)) continue;
+    if (!ptc_rows_is_used(nest, i)) continue;
     const ptc_nest_over_t over = ptc_nest_over(nest, i);
     const bool positions = nest->kernel->exprs[i].reduce == PTC_KX_ARGMAX;
     if (over == PTC_NEST_FULL) {
@@ -399,7 +130,7 @@ static void start_chunk(printer_t *p, const char *begin, const char *end, int32_
       ptc_c_indent(out, indent);
       ptc_str_printf(out, "int64_t sum%d_at = -1;\n", i);
     }
-    if (over != PTC_NEST_COLUMN || !addend_varies(nest, i)) continue;
+    if (over != PTC_NEST_COLUMN || !ptc_rows_addend_varies(nest, i)) continue;
     for (int32_t k = 0; k <= positions; ++k) {
       const char *type = k ? "int64_t" : ptc_nest_block_type(nest, i);
       ptc_c_indent(out, indent);
@@ -412,13 +143,13 @@ static void start_chunk(printer_t *p, const char *begin, const char *end, int32_
   }
 }
 
-static void end_chunk(printer_t *p, int32_t indent) {
+static void end_chunk(ptc_rows_t *p, int32_t indent) {
   ptc_c_nest_t *nest = p->nest;
   const char *chunk =
       p->inside ? "chunk"
                 : ptc_arena_printf(nest->arena, "grid_at * %" PRId64 " + chunk", p->num_chunks);
   for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i) {
-    if (!is_used_reduce(nest, i) || ptc_nest_over(nest, i) != PTC_NEST_FULL) continue;
+    if (!ptc_rows_is_used(nest, i) || ptc_nest_over(nest, i) != PTC_NEST_FULL) continue;
     const bool positions = nest->kernel->exprs[i].reduce == PTC_KX_ARGMAX;
     for (int32_t k = 0; k <= positions; ++k) {
       const char *at = k ? "_at" : "";
@@ -429,7 +160,7 @@ static void end_chunk(printer_t *p, int32_t indent) {
 }
 
 // The columns of chunks [|first|, |last|).
-static void print_chunks(printer_t *p, const char *first, const char *last, const char *begin,
+static void print_chunks(ptc_rows_t *p, const char *first, const char *last, const char *begin,
                          const char *end, int32_t indent) {
   ptc_c_nest_t *nest = p->nest;
   ptc_str_t *out = nest->out;
@@ -449,7 +180,7 @@ static void print_chunks(printer_t *p, const char *first, const char *last, cons
     ptc_str_printf(out, "const int64_t row_at = col_at * %" PRId64 ";\n", nest->num_row);
   }
   ptc_nest_decompose(nest, &nest->col_loops, "col_at", indent + 4);
-  print_program(p, 0, begin, end, indent + 4);
+  ptc_rows_print_program(p, 0, begin, end, indent + 4);
   ptc_c_indent(out, indent + 2);
   ptc_str_append(out, "}\n");
   end_chunk(p, indent + 2);
@@ -458,13 +189,14 @@ static void print_chunks(printer_t *p, const char *first, const char *last, cons
 }
 
 // Full reductions, and columns that do not vary over the row, become values.
-static void finish_scalars(printer_t *p, int32_t indent) {
+static void finish_scalars(ptc_rows_t *p, int32_t indent) {
   ptc_c_nest_t *nest = p->nest;
   ptc_str_t *out = nest->out;
   for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i) {
-    if (!is_used_reduce(nest, i)) continue;
+    if (!ptc_rows_is_used(nest, i)) continue;
     const ptc_nest_over_t over = ptc_nest_over(nest, i);
-    if (over == PTC_NEST_ROW || (over == PTC_NEST_COLUMN && addend_varies(nest, i))) continue;
+    if (over == PTC_NEST_ROW || (over == PTC_NEST_COLUMN && ptc_rows_addend_varies(nest, i)))
+      continue;
     const char *name = ptc_arena_printf(nest->arena, "total%d", i);
     const bool positions = nest->kernel->exprs[i].reduce == PTC_KX_ARGMAX;
     ptc_c_indent(out, indent);
@@ -496,18 +228,18 @@ static void finish_scalars(printer_t *p, int32_t indent) {
       ptc_c_indent(out, indent);
       ptc_str_append(out, "}\n");
     }
-    define_value(nest, i, name, indent);
+    ptc_rows_define(nest, i, name, indent);
   }
 }
 
-static const char *segment_end(printer_t *p) {
+static const char *segment_end(ptc_rows_t *p) {
   return ptc_arena_printf(p->nest->arena,
                           "begin + %" PRId64 " < %" PRId64 " ? begin + %" PRId64 " : %" PRId64,
                           p->segment, p->nest->num_row, p->segment, p->nest->num_row);
 }
 
 // `begin`, `end` of segment |text| of the row.
-static void print_segment(printer_t *p, const char *text, int32_t indent) {
+static void print_segment(ptc_rows_t *p, const char *text, int32_t indent) {
   ptc_str_t *out = p->nest->out;
   ptc_c_indent(out, indent);
   ptc_str_printf(out, "const int64_t begin = %s * %" PRId64 ";\n", text, p->segment);
@@ -515,11 +247,11 @@ static void print_segment(printer_t *p, const char *text, int32_t indent) {
   ptc_str_printf(out, "const int64_t end = %s;\n", segment_end(p));
 }
 
-static int64_t num_segments(const printer_t *p) {
+static int64_t num_segments(const ptc_rows_t *p) {
   return (p->nest->num_row + p->segment - 1) / p->segment;
 }
 
-static void print_inside(printer_t *p, ptc_kernel_shape_t *shape) {
+static void print_inside(ptc_rows_t *p, ptc_kernel_shape_t *shape) {
   ptc_c_nest_t *nest = p->nest;
   ptc_str_t *out = nest->out;
   const int64_t segments = num_segments(p), units = nest->num_grid * segments;
@@ -538,12 +270,12 @@ static void print_inside(printer_t *p, ptc_kernel_shape_t *shape) {
   ptc_nest_decompose(nest, &nest->grid_loops, "grid_at", 4);
   print_chunks(p, "0", ptc_arena_printf(nest->arena, "%" PRId64, p->num_chunks), "begin", "end", 4);
   finish_scalars(p, 4);
-  print_program(p, 1, "begin", "end", 4);
+  ptc_rows_print_program(p, 1, "begin", "end", 4);
   ptc_str_append(out, "  }\n");
   add_phase(nest, shape, (units + per_tile - 1) / per_tile);
 }
 
-static void print_across(printer_t *p, ptc_kernel_shape_t *shape) {
+static void print_across(ptc_rows_t *p, ptc_kernel_shape_t *shape) {
   ptc_c_nest_t *nest = p->nest;
   ptc_str_t *out = nest->out;
   const int64_t segments = num_segments(p);
@@ -576,18 +308,18 @@ static void print_across(printer_t *p, ptc_kernel_shape_t *shape) {
   print_segment(p, ptc_arena_printf(nest->arena, "tile %% %" PRId64, pieces), 2);
   ptc_nest_decompose(nest, &nest->grid_loops, "grid_at", 2);
   finish_scalars(p, 2);
-  print_program(p, 1, "begin", "end", 2);
+  ptc_rows_print_program(p, 1, "begin", "end", 2);
   add_phase(nest, shape, nest->num_grid * pieces);
 }
 
 // A phase per level; in it, a tile takes 65536 elements of a row.
-static void print_split(printer_t *p, ptc_kernel_shape_t *shape) {
+static void print_split(ptc_rows_t *p, ptc_kernel_shape_t *shape) {
   ptc_c_nest_t *nest = p->nest;
   ptc_str_t *out = nest->out;
   const int64_t segments = num_segments(p);
-  const int32_t last = last_level(nest, 0);
+  const int32_t last = ptc_rows_last_level(nest, 0);
   for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i) {
-    if (!is_used_reduce(nest, i)) continue;
+    if (!ptc_rows_is_used(nest, i)) continue;
     const bool positions = nest->kernel->exprs[i].reduce == PTC_KX_ARGMAX;
     for (int32_t k = 0; k <= positions; ++k) {
       const char *type = k ? "int64_t" : ptc_nest_partial_type(nest, i);
@@ -607,7 +339,7 @@ static void print_split(printer_t *p, ptc_kernel_shape_t *shape) {
                    whole ? INT64_C(1) : segments);
     ptc_nest_decompose(nest, &nest->grid_loops, "grid_at", 4);
     for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i) {
-      if (!is_used_reduce(nest, i) || nest->level[i] > k) continue;
+      if (!ptc_rows_is_used(nest, i) || nest->level[i] > k) continue;
       const bool positions = nest->kernel->exprs[i].reduce == PTC_KX_ARGMAX;
       const char *name = ptc_arena_printf(nest->arena, "total%d", i);
       ptc_str_printf(out, "    %s %s = %s;\n", ptc_nest_partial_type(nest, i), name,
@@ -621,15 +353,15 @@ static void print_split(printer_t *p, ptc_kernel_shape_t *shape) {
                        i, segments);
       ptc_nest_print_combine(nest, i, name, "from", 6);
       ptc_str_append(out, "    }\n");
-      define_value(nest, i, name, 4);
+      ptc_rows_define(nest, i, name, 4);
     }
     if (whole) {
-      print_scalars(p, 0, 4);
+      ptc_rows_print_scalars(p, 0, 4);
     } else {
       print_segment(p, ptc_arena_printf(nest->arena, "tile %% %" PRId64, segments), 4);
-      ptc_nest_pass_t pass = pass_of(p, 0, k, last);
-      hoist_all(nest, &pass, nest->row, 4);
-      declare_accums(nest, &pass, PTC_NEST_ROW, 4);
+      ptc_nest_pass_t pass = ptc_rows_pass_of(p, 0, k, last);
+      ptc_rows_hoist(nest, &pass, nest->row, 4);
+      ptc_rows_declare(nest, &pass, PTC_NEST_ROW, 4);
       ptc_nest_print_pass(nest, &pass, "begin", "end", 4);
       for (int32_t i = 0; i < pass.num_accums; ++i) {
         ptc_str_printf(out, "    part%d[tile] = %s;\n", pass.accums[i].reduce, pass.accums[i].name);
@@ -650,7 +382,7 @@ void ptc_nest_print_rows(ptc_c_nest_t *nest, ptc_kernel_shape_t *out_shape) {
   nest->grid_loops = ptc_nest_merge(nest, nest->dims, nest->num_grid_dims);
   nest->col_loops = ptc_nest_merge(nest, cols, nest->num_col_dims);
   nest->row_loops = ptc_nest_merge(nest, rows, nest->num_row_dims);
-  printer_t p = {.nest = nest, .segment = nest->num_row ? nest->num_row : 1};
+  ptc_rows_t p = {.nest = nest, .segment = nest->num_row ? nest->num_row : 1};
   p.partial = PTC_ARENA_ARRAY(nest->arena, const char *, kernel->num_exprs + 1);
   p.kept_name = PTC_ARENA_ARRAY(nest->arena, const char *, kernel->num_exprs + 1);
   p.kept_ready = PTC_ARENA_ARRAY(nest->arena, bool, kernel->num_exprs + 1);
@@ -678,8 +410,8 @@ void ptc_nest_print_rows(ptc_c_nest_t *nest, ptc_kernel_shape_t *out_shape) {
   const bool whole_after = p.has_row[1] || p.has_scalars[1];
   p.segment = p.inside && whole_after ? (nest->num_row ? nest->num_row : 1) : segment;
   declare_partials(&p);
-  plan_keeps(&p, 0);
-  plan_keeps(&p, 1);
+  ptc_rows_plan_keeps(&p, 0);
+  ptc_rows_plan_keeps(&p, 1);
   hoist_invariants(&p, 2);
   if (p.inside)
     print_inside(&p, out_shape);
