@@ -13,6 +13,7 @@
 #include "ir/base/vec.h"
 #include "runtime/checkpoint.h"
 #include "runtime/name_map.h"
+#include "runtime/weights.h"
 
 enum { KEEP_CHECKPOINTS = 3 };
 
@@ -220,13 +221,14 @@ static ptc_status_t read_map(ptc_diag_t *diag, const char *path, ptc_name_map_t 
 ptc_status_t ptc_run_state_init(ptc_session_t *session, const char *path, const char *map) {
   ptc_name_map_t *names;
   PTC_TRY(read_map(session->diag, map, &names));
-  ptc_safetensors_t file;
+  ptc_weights_t weights;
   tensors_t params = {0};
   add_globals(session, "param", &params);
-  ptc_status_t status = ptc_safetensors_open(session->diag, path, &file);
+  ptc_status_t status = ptc_weights_open(session->diag, path, &weights);
   if (status == PTC_OK) {
-    status = ptc_name_map_import(session->diag, names, &file, 1, params.list.data, params.list.len);
-    ptc_safetensors_close(&file);
+    status = ptc_name_map_import(session->diag, names, weights.files, weights.num_files,
+                                 params.list.data, params.list.len);
+    ptc_weights_close(&weights);
   }
   free_tensors(&params);
   ptc_name_map_destroy(names);
