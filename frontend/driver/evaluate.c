@@ -21,7 +21,7 @@ ptc_status_t ptc_evaluate(ptc_session_t *session, const ptc_data_t *data, int64_
   if (max_batches > 0 && num_batches > max_batches) num_batches = max_batches;
   bool fillable;
   const int64_t batch = ptc_session_batch(session, &fillable);
-  double loss = 0, weight = 0;
+  double loss = 0, weight = 0, weights[PTC_MAX_EVALUATED] = {0};
   for (int64_t i = 0; i < num_batches && !*ptc_interrupt_flag(); i++) {
     int64_t samples;
     PTC_TRY(ptc_session_fill(session, data, i, &samples));
@@ -30,12 +30,16 @@ ptc_status_t ptc_evaluate(ptc_session_t *session, const ptc_data_t *data, int64_
     const double share = batch > 0 ? (double)samples : 1;
     loss += share * ptc_session_loss(session, session->eval);
     weight += share;
-    for (int32_t v = 0; v < e->num_values; v++)
+    for (int32_t v = 0; v < e->num_values; v++) {
+      // Losses leave out what a short batch is filled up with; metrics may not, so they leave out the batch.
+      if (i > 0 && samples < batch && strcmp(e->results[v]->role, "loss") != 0) continue;
       e->values[v] += share * ptc_executor_result_number(session->executor, e->results[v]);
+      weights[v] += share;
+    }
     e->num_batches++;
     e->num_samples += samples;
   }
   e->loss = loss / weight;
-  for (int32_t v = 0; v < e->num_values; v++) e->values[v] /= weight;
+  for (int32_t v = 0; v < e->num_values; v++) e->values[v] /= weights[v];
   return PTC_OK;
 }

@@ -158,6 +158,10 @@ done
 # --- what came of it
 expect 0 'loss ' 'ptc eval plan --data=val.txt'
 expect 0 'metric.hits' 'ptc eval plan --data=val.txt --batches=2'
+# 187 windows: 46 batches of 4 and one of 3. The loss has all of them, a metric those of whole batches.
+head -c 1500 val.txt >odd.txt
+expect 0 '' 'ptc eval plan --data=odd.txt >e47; ptc eval plan --data=odd.txt --batches=46 >e46
+  ! cmp -s e47 e46 && cmp <(grep metric e47) <(grep metric e46)'
 expect 1 '[no-checkpoint]' 'ptc eval plan --ckpt=folder --data=val.txt'
 expect 0 '1' 'ptc sample plan --prompt=12 --length=5 --temperature=0'
 cp out first
