@@ -225,6 +225,11 @@ static void print_rows_of_a(const gemm_t *gemm, ptc_str_t *out) {
     case GEMM_A_DIRECT:
       ptc_str_printf(out, "        const float *const a = %s + i * A_ROW + k0;\n",
                      batch_start(gemm, gemm->a.param, &gemm->a.address));
+      ptc_str_append(out,
+                     "        // The next rows begin where no hardware prefetch goes.\n"
+                     "        for (int r = 0; r < MR && i + 2 * MR <= i1; ++r)\n"
+                     "          for (int q = 0; q < 64; q += 16)\n"
+                     "            __builtin_prefetch(a + (MR + r) * A_ROW + q, 0, 2);\n");
       break;
     case GEMM_A_SHARED:
       ptc_str_printf(out, "        const float *const a = %s;\n", packed_a_text(gemm));

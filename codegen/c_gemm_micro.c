@@ -93,7 +93,7 @@ static const char micro[] =
     "  vec_t sum[MR][2];\n"
     "  for (int r = 0; r < rows; ++r) {\n"
     "    sum[r][0] = sum[r][1] = (vec_t){0};\n"
-    "    __builtin_prefetch(c + r * c_row, 1);\n"
+    "    __builtin_prefetch(c + r * c_row + NR - 1, 1);\n"
     "  }\n"
     "#pragma GCC unroll 4\n"
     "  for (int64_t p = 0; p < depth; ++p) {\n"

@@ -5,8 +5,9 @@
 
 // The depth of a block of k. 6 rows of A (18 KiB) stay in L1, a strip of B of 64 columns (192 KiB) in L2.
 enum { MAX_DEPTH = 768, STRIP_FLOATS = 49152, MAX_STRIP = 256 };
-// Rows of a tile: where its sums pass through several blocks of k they had better stay in L2, too.
-enum { TILE_ROWS = 1024, TILE_ROWS_OF_BLOCKS = 512 };
+// Rows of a tile. Where its sums pass through several blocks of k they stay in L2, too, unless each tile
+// packs B for itself.
+enum { TILE_ROWS = 1024, TILE_ROWS_OF_BLOCKS = 256 };
 // Packed A of one chunk, in floats: 5 MiB, so that it stays in L3 between the two phases.
 enum { PACK_BUDGET = 5 << 18 };
 // Packed B of one chunk: 16 MiB.
@@ -212,6 +213,11 @@ static bool reads_b_in_place(const gemm_t *gemm) {
   return gemm->m.extent <= 6 || gemm->k.extent * stride <= (16 << 10);
 }
 
+// A block of k of all of B may be packed at once.
+static bool fits_packed(const gemm_t *gemm) {
+  return round_up(gemm->n.extent, GEMM_COLS) * gemm->kc <= PACK_B_BUDGET;
+}
+
 static void choose_modes(gemm_t *gemm) {
   int64_t stride;
   const double flops = 2.0 * (double)gemm->batch.extent * (double)gemm->m.extent *
@@ -222,11 +228,11 @@ static void choose_modes(gemm_t *gemm) {
     gemm->a_mode = GEMM_A_DIRECT;
   else
     gemm->a_mode = one_phase || gemm->nt >= gemm->n.extent ? GEMM_A_OWN : GEMM_A_SHARED;
-  const bool fits = round_up(gemm->n.extent, GEMM_COLS) * gemm->kc <= PACK_B_BUDGET;
   if (reads_b_in_place(gemm))
     gemm->b_mode = GEMM_B_DIRECT;
   else
-    gemm->b_mode = one_phase || gemm->mt >= gemm->m.extent || !fits ? GEMM_B_OWN : GEMM_B_SHARED;
+    gemm->b_mode =
+        one_phase || gemm->mt >= gemm->m.extent || !fits_packed(gemm) ? GEMM_B_OWN : GEMM_B_SHARED;
 }
 
 // --- sizes
@@ -251,11 +257,12 @@ static void choose_tiles(gemm_t *gemm) {
   const int64_t strip =
       max64(GEMM_COLS, min64(MAX_STRIP, STRIP_FLOATS / gemm->kc / GEMM_COLS * GEMM_COLS));
   gemm->nt = even_part(n, ceil_div(n, strip), GEMM_COLS);
-  const int64_t rows = gemm->kc < k ? TILE_ROWS_OF_BLOCKS : TILE_ROWS;
+  const bool revisits = gemm->kc < k && fits_packed(gemm);
+  const int64_t rows = revisits ? TILE_ROWS_OF_BLOCKS : TILE_ROWS;
   gemm->mt = even_part(m, max64(1, (m + rows / 2) / rows), GEMM_ROWS);
   gemm->bt = 1;
   while (num_tiles(gemm) < WANTED_TILES && tile_flops(gemm) > 2 * min_tile_flops) {
-    if (gemm->mt > TILE_ROWS_OF_BLOCKS / 2)
+    if (gemm->mt > TILE_ROWS_OF_BLOCKS)
       gemm->mt = even_part(gemm->mt, 2, GEMM_ROWS);
     else if (gemm->nt > GEMM_COLS)
       gemm->nt = even_part(gemm->nt, 2, GEMM_COLS);
