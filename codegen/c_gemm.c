@@ -127,11 +127,18 @@ static const char *packed_b_text(const gemm_t *gemm) {
                           ceil_div(gemm->k_chunk, gemm->kc), round_up(gemm->n.extent, GEMM_COLS));
 }
 
-static const char chunk_start[] =
-    "  const int64_t kq = chunk % K_CHUNKS * K_CHUNK;\n"
-    "  const int64_t iq = chunk / K_CHUNKS % M_CHUNKS * M_CHUNK;\n"
-    "  const int64_t bq = chunk / K_CHUNKS / M_CHUNKS * BATCH_CHUNK;\n"
-    "  const int64_t k_end = least(kq + K_CHUNK, K);\n";
+// Chunks in order: rows go on while B stays packed; but sums in the workspace are those of a chunk's rows, so
+// these see every k before the next.
+static void print_chunk_start(const gemm_t *gemm, ptc_str_t *out) {
+  ptc_str_append(out, gemm->c_mode == GEMM_C_DIRECT
+                          ? "  const int64_t kq = chunk / M_CHUNKS % K_CHUNKS * K_CHUNK;\n"
+                            "  const int64_t iq = chunk % M_CHUNKS * M_CHUNK;\n"
+                          : "  const int64_t kq = chunk % K_CHUNKS * K_CHUNK;\n"
+                            "  const int64_t iq = chunk / K_CHUNKS % M_CHUNKS * M_CHUNK;\n");
+  ptc_str_append(out,
+                 "  const int64_t bq = chunk / K_CHUNKS / M_CHUNKS * BATCH_CHUNK;\n"
+                 "  const int64_t k_end = least(kq + K_CHUNK, K);\n");
+}
 
 static bool has_pack_phase(const gemm_t *gemm) {
   return gemm->pack_a_tiles + gemm->pack_b_tiles > 0;
@@ -162,9 +169,10 @@ static void print_pack_a_tile(const gemm_t *gemm, ptc_str_t *out) {
                  packed_a_text(gemm));
 }
 
-// B does not depend on the rows: where a chunk holds all k it stays packed while the rows go on.
+// B does not depend on the rows: it stays packed while they go on.
 static void print_pack_b_tile(const gemm_t *gemm, ptc_str_t *out) {
-  if (gemm->k_chunk >= gemm->k.extent && gemm->m_chunk < gemm->m.extent)
+  const bool rows_go_on = gemm->c_mode == GEMM_C_DIRECT || gemm->k_chunk >= gemm->k.extent;
+  if (rows_go_on && gemm->m_chunk < gemm->m.extent)
     ptc_str_append(out, "    if (iq > 0) return;\n");
   ptc_str_printf(out,
                  "    float *const packed_b = (float *)call->params[%" PRId32 "] + %" PRId64
@@ -186,7 +194,7 @@ static void print_pack_phase(const gemm_t *gemm, ptc_str_t *out) {
   ptc_str_append(
       out,
       "static void pack_phase(const ptc_kernel_call_t *call, int64_t chunk, int64_t tile) {\n");
-  ptc_str_append(out, chunk_start);
+  print_chunk_start(gemm, out);
   if (gemm->pack_b_tiles) {
     ptc_str_printf(out, "  if (tile < %" PRId64 ") {\n", gemm->pack_b_tiles);
     print_pack_b_tile(gemm, out);
@@ -290,7 +298,7 @@ static void print_memory(const gemm_t *gemm, ptc_str_t *out) {
 static void print_compute(const gemm_t *gemm, ptc_str_t *out) {
   ptc_str_append(
       out, "static void compute(const ptc_kernel_call_t *call, int64_t chunk, int64_t tile) {\n");
-  ptc_str_append(out, chunk_start);
+  print_chunk_start(gemm, out);
   ptc_str_append(out,
                  "  const int64_t i0 = iq + tile / N_TILES % M_TILES * M_TILE;\n"
                  "  const int64_t i1 = least(i0 + M_TILE, least(iq + M_CHUNK, M));\n"
