@@ -261,45 +261,74 @@ void ptc_c_eval(ptc_c_scope_t *scope, ptc_kx_t root, int32_t indent, ptc_str_t *
   scope->value_text[root] = ptc_arena_printf(arena, "v%d", root);
 }
 
+// One call of ptc_c_hoist. Expressions share operands, so each is looked at once.
+typedef struct hoist_s {
+  ptc_c_scope_t *scope;
+  uint32_t inner;
+  int32_t indent;
+  ptc_str_t *out;
+  int8_t *ready;  // 0 unknown, 1 yes, -1 no
+  bool *visited;
+} hoist_t;
+
 // Whether |expr| can be computed now: no reduction or hole is missing.
-static bool is_ready(const ptc_c_scope_t *scope, ptc_kx_t expr) {
+static bool is_ready(hoist_t *h, ptc_kx_t expr) {
+  const ptc_c_scope_t *scope = h->scope;
   if (scope->value_text[expr]) return true;
+  if (h->ready[expr]) return h->ready[expr] > 0;
   const ptc_kexpr_t *e = &scope->kernel->exprs[expr];
-  if (e->kind == PTC_KX_REDUCE) return false;
-  if (e->kind == PTC_KX_HOLE) return scope->hole_text[e->hole] != NULL;
-  if (e->kind == PTC_KX_LOAD && e->guard != PTC_KX_NONE && !is_ready(scope, e->guard)) return false;
-  for (int32_t i = 0; i < e->num_args; ++i)
-    if (!is_ready(scope, e->args[i])) return false;
-  return true;
+  bool ready = e->kind != PTC_KX_REDUCE;
+  if (e->kind == PTC_KX_HOLE) ready = scope->hole_text[e->hole] != NULL;
+  if (e->kind == PTC_KX_LOAD && e->guard != PTC_KX_NONE) ready = is_ready(h, e->guard);
+  for (int32_t i = 0; ready && i < e->num_args; ++i) ready = is_ready(h, e->args[i]);
+  h->ready[expr] = ready ? 1 : -1;
+  return ready;
 }
 
-void ptc_c_hoist(ptc_c_scope_t *scope, ptc_kx_t root, uint32_t inner, int32_t indent,
-                 ptc_str_t *out) {
-  const ptc_kernel_t *kernel = scope->kernel;
-  const ptc_kexpr_t *e = &kernel->exprs[root];
+static void hoist(hoist_t *h, ptc_kx_t root);
+
+static void hoist_terms(hoist_t *h, const ptc_c_affine_t *form) {
+  for (int32_t i = 0; i < form->num_terms; ++i) hoist(h, form->terms[i]);
+}
+
+static void hoist_random(hoist_t *h, ptc_kx_t root) {
+  const ptc_kexpr_t *e = &h->scope->kernel->exprs[root];
+  ptc_c_affine_t place = ptc_c_affine_of(h->scope->kernel, e->args[0]);
+  hoist_terms(h, &place);
+  for (int32_t i = 3; i < e->num_args; ++i)
+    if (h->scope->kernel->exprs[e->args[i]].varies & h->inner) return;
+  hash_of(h->scope, root, h->indent, h->out);
+}
+
+static void hoist(hoist_t *h, ptc_kx_t root) {
+  ptc_c_scope_t *scope = h->scope;
+  const ptc_kexpr_t *e = &scope->kernel->exprs[root];
   if (scope->value_text[root] || e->kind == PTC_KX_CONST || e->kind == PTC_KX_INDEX) return;
-  if (!(e->varies & inner) && is_ready(scope, root)) {
-    ptc_c_eval(scope, root, indent, out);
+  if (h->visited[root]) return;
+  h->visited[root] = true;
+  if (!(e->varies & h->inner) && is_ready(h, root)) {
+    ptc_c_eval(scope, root, h->indent, h->out);
     return;
   }
   if (e->kind == PTC_KX_REDUCE) return;
   if (e->kind == PTC_KX_LOAD) {
-    if (e->guard != PTC_KX_NONE) ptc_c_hoist(scope, e->guard, inner, indent, out);
-    ptc_c_affine_t address = ptc_c_address(kernel, e->param, e->args);
-    for (int32_t i = 0; i < address.num_terms; ++i)
-      ptc_c_hoist(scope, address.terms[i], inner, indent, out);
+    if (e->guard != PTC_KX_NONE) hoist(h, e->guard);
+    ptc_c_affine_t address = ptc_c_address(scope->kernel, e->param, e->args);
+    hoist_terms(h, &address);
     return;
   }
   const bool random = e->kind == PTC_KX_RANDOM;
-  for (int32_t i = random; i < e->num_args; ++i) ptc_c_hoist(scope, e->args[i], inner, indent, out);
-  if (random) {
-    ptc_c_affine_t place = ptc_c_affine_of(kernel, e->args[0]);
-    for (int32_t i = 0; i < place.num_terms; ++i)
-      ptc_c_hoist(scope, place.terms[i], inner, indent, out);
-    for (int32_t i = 3; i < e->num_args; ++i)
-      if (kernel->exprs[e->args[i]].varies & inner) return;
-    hash_of(scope, root, indent, out);
-  }
+  for (int32_t i = random; i < e->num_args; ++i) hoist(h, e->args[i]);
+  if (random) hoist_random(h, root);
+}
+
+void ptc_c_hoist(ptc_c_scope_t *scope, ptc_kx_t root, uint32_t inner, int32_t indent,
+                 ptc_str_t *out) {
+  if (scope->value_text[root]) return;
+  hoist_t h = {.scope = scope, .inner = inner, .indent = indent, .out = out};
+  h.ready = PTC_ARENA_ARRAY(scope->arena, int8_t, scope->kernel->num_exprs);
+  h.visited = PTC_ARENA_ARRAY(scope->arena, bool, scope->kernel->num_exprs);
+  hoist(&h, root);
 }
 
 void ptc_c_store(ptc_c_scope_t *scope, const ptc_kstore_t *store, int32_t indent, ptc_str_t *out) {

@@ -228,15 +228,15 @@ static bool is_transcendental(const ptc_kexpr_t *e) {
   }
 }
 
-bool ptc_nest_is_expensive(const ptc_c_nest_t *nest, ptc_kx_t expr) {
-  const ptc_kexpr_t *e = &nest->kernel->exprs[expr];
-  if (is_transcendental(e)) return true;
-  if (e->kind != PTC_KX_OP) return false;
-  for (int32_t i = 0; i < e->num_args; ++i)
-    if ((nest->kernel->exprs[e->args[i]].varies & nest->row) &&
-        ptc_nest_is_expensive(nest, e->args[i]))
-      return true;
-  return false;
+static void find_expensive(ptc_c_nest_t *nest) {
+  const ptc_kernel_t *kernel = nest->kernel;
+  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i) {
+    const ptc_kexpr_t *e = &kernel->exprs[i];
+    nest->expensive[i] = is_transcendental(e);
+    for (int32_t a = 0; e->kind == PTC_KX_OP && a < e->num_args; ++a)
+      nest->expensive[i] |=
+          (kernel->exprs[e->args[a]].varies & nest->row) && nest->expensive[e->args[a]];
+  }
 }
 
 double ptc_nest_expr_ns(const ptc_kernel_t *kernel, const ptc_kexpr_t *e) {
@@ -264,16 +264,26 @@ static double estimate(const ptc_c_nest_t *nest) {
 
 // --- loads that need care
 
-static bool any_of(const ptc_c_nest_t *nest, ptc_kx_t expr, bool (*test)(const ptc_kexpr_t *)) {
-  if (nest->scope.value_text[expr]) return false;
+static bool any_below(const ptc_c_nest_t *nest, ptc_kx_t expr, bool (*test)(const ptc_kexpr_t *)) {
+  if (nest->scope.value_text[expr] || nest->visited[expr]) return false;
+  nest->visited[expr] = true;
   const ptc_kexpr_t *e = &nest->kernel->exprs[expr];
   if (test(e)) return true;
   if (e->kind == PTC_KX_REDUCE) return false;
-  if (e->kind == PTC_KX_LOAD && e->guard != PTC_KX_NONE && any_of(nest, e->guard, test))
+  if (e->kind == PTC_KX_LOAD && e->guard != PTC_KX_NONE && any_below(nest, e->guard, test))
     return true;
   for (int32_t i = 0; i < e->num_args; ++i)
-    if (any_of(nest, e->args[i], test)) return true;
+    if (any_below(nest, e->args[i], test)) return true;
   return false;
+}
+
+static void forget_visits(const ptc_c_nest_t *nest) {
+  for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i) nest->visited[i] = false;
+}
+
+static bool any_of(const ptc_c_nest_t *nest, ptc_kx_t expr, bool (*test)(const ptc_kexpr_t *)) {
+  forget_visits(nest);
+  return any_below(nest, expr, test);
 }
 
 static bool is_random(const ptc_kexpr_t *e) { return e->kind == PTC_KX_RANDOM; }
@@ -294,7 +304,8 @@ bool ptc_nest_has_checked(const ptc_c_nest_t *nest, const ptc_kx_t *roots, int32
 static void words_of(ptc_c_nest_t *nest, ptc_kx_t expr, int32_t inner, const char *start,
                      const char *count, int32_t indent) {
   ptc_c_scope_t *scope = &nest->scope;
-  if (scope->value_text[expr] || scope->word_array[expr]) return;
+  if (scope->value_text[expr] || scope->word_array[expr] || nest->visited[expr]) return;
+  nest->visited[expr] = true;
   const ptc_kexpr_t *e = &nest->kernel->exprs[expr];
   if (e->kind == PTC_KX_REDUCE) return;
   if (e->kind == PTC_KX_LOAD && e->guard != PTC_KX_NONE)
@@ -336,6 +347,7 @@ static void words_of(ptc_c_nest_t *nest, ptc_kx_t expr, int32_t inner, const cha
 
 void ptc_nest_random_words(ptc_c_nest_t *nest, const ptc_kx_t *roots, int32_t num_roots,
                            int32_t inner, const char *start, const char *count, int32_t indent) {
+  forget_visits(nest);
   for (int32_t i = 0; i < num_roots; ++i) words_of(nest, roots[i], inner, start, count, indent);
 }
 
@@ -385,10 +397,13 @@ static bool reduces_all(const ptc_c_nest_t *nest) {
 }
 
 // The address of the largest operand of |expr|, if it is larger than |*most| bytes.
-static void find_largest(const ptc_kernel_t *kernel, ptc_kx_t expr, double *most,
+static void find_largest(const ptc_c_nest_t *nest, ptc_kx_t expr, double *most,
                          ptc_c_affine_t *out_form) {
+  const ptc_kernel_t *kernel = nest->kernel;
   const ptc_kexpr_t *e = &kernel->exprs[expr];
-  for (int32_t i = 0; i < e->num_args; ++i) find_largest(kernel, e->args[i], most, out_form);
+  if (nest->visited[expr]) return;
+  nest->visited[expr] = true;
+  for (int32_t i = 0; i < e->num_args; ++i) find_largest(nest, e->args[i], most, out_form);
   if (e->kind != PTC_KX_LOAD) return;
   double bytes = (double)ptc_dtype_bytes(kernel->params[e->param].dtype);
   for (int32_t d = 0; d < kernel->params[e->param].num_dims; ++d)
@@ -403,9 +418,10 @@ static void flatten(ptc_c_nest_t *nest) {
   const ptc_kernel_t *kernel = nest->kernel;
   ptc_c_affine_t order = {0};
   double most = -1;
+  forget_visits(nest);
   for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i)
     if (nest->as_value[i] && kernel->exprs[i].kind == PTC_KX_REDUCE)
-      find_largest(kernel, kernel->exprs[i].args[0], &most, &order);
+      find_largest(nest, kernel->exprs[i].args[0], &most, &order);
   const int32_t before = nest->num_grid_dims + nest->num_col_dims;
   for (int32_t i = before + nest->num_row_dims - 1; i >= 0; --i) {
     if (kernel->dims[nest->dims[i]].extent == 1) continue;
@@ -466,11 +482,14 @@ static ptc_status_t print_part(whole_t *whole, const ptc_kernel_t *kernel) {
   nest.as_value = PTC_ARENA_ARRAY(whole->arena, bool, count);
   nest.stage = PTC_ARENA_ARRAY(whole->arena, int8_t, count);
   nest.level = PTC_ARENA_ARRAY(whole->arena, int8_t, count);
+  nest.expensive = PTC_ARENA_ARRAY(whole->arena, bool, count);
+  nest.visited = PTC_ARENA_ARRAY(whole->arena, bool, count);
   ptc_c_scope_init(&nest.scope, whole->arena, kernel);
   find_uses(&nest);
   split_dims(&nest);
   if (reduces_all(&nest)) flatten(&nest);
   find_levels(&nest);
+  find_expensive(&nest);
   PTC_TRY(check(&nest));
   nest.element_ns = estimate(&nest);
   ptc_kernel_shape_t shape = {0};

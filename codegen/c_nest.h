@@ -43,6 +43,8 @@ typedef struct ptc_c_nest_s {
   uint32_t used_dims;
   // Per expression.
   bool *used, *as_value;
+  bool *expensive;  // takes so long that it is better kept than computed again
+  bool *visited;    // scratch of searches
   int8_t *stage, *level;
   // Addresses of all loads and stores, elements of random streams.
   int32_t num_forms;
@@ -67,8 +69,6 @@ uint32_t ptc_nest_store_varies(const ptc_kernel_t *kernel, const ptc_kstore_t *s
 int32_t ptc_nest_store_stage(const ptc_c_nest_t *nest, const ptc_kstore_t *store);
 int32_t ptc_nest_store_level(const ptc_c_nest_t *nest, const ptc_kstore_t *store);
 ptc_nest_over_t ptc_nest_over(const ptc_c_nest_t *nest, ptc_kx_t reduce);
-// Whether the expression takes so long that it is better kept than computed again.
-bool ptc_nest_is_expensive(const ptc_c_nest_t *nest, ptc_kx_t expr);
 // `#pragma omp simd`, and the Philox words of what is random in |roots|, for the innermost loop over |inner|
 // of |count| (a C expression, <= PTC_NEST_BLOCK if anything is random) elements from index text |start| on;
 // the loop's variable is j.

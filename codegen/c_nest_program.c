@@ -61,8 +61,8 @@ static void keep_values(ptc_rows_t *p, int32_t stage, const uint32_t *needs) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
     if (!need[i] || e->kind == PTC_KX_REDUCE) continue;
     const uint32_t lowest = need[i] & (~need[i] + 1);
-    if (need[i] != lowest && (e->varies & inner) && nest->stage[i] == stage &&
-        ptc_nest_is_expensive(nest, i) && !p->split) {
+    if (need[i] != lowest && (e->varies & inner) && nest->stage[i] == stage && nest->expensive[i] &&
+        !p->split) {
       const int64_t bytes = nest->num_row * (ptc_dtype_bytes(e->dtype) > 4 ? 8 : 4);
       if (bytes <= INT64_C(4) << 20) {
         p->kept_name[i] = ptc_arena_printf(nest->arena, "kept%d", i);
@@ -129,28 +129,25 @@ ptc_nest_pass_t ptc_rows_pass_of(ptc_rows_t *p, int32_t stage, int32_t k, int32_
   return pass;
 }
 
-// Marks what |expr| is made of, down to kept values; true if it contains |wanted|.
-static bool reaches(const ptc_rows_t *p, ptc_kx_t expr, ptc_kx_t wanted) {
-  if (expr == wanted) return true;
-  if (expr < wanted) return false;
+// Marks in nest->visited what |expr| is made of, down to kept values.
+static void visit(const ptc_rows_t *p, ptc_kx_t expr) {
+  if (expr == PTC_KX_NONE || p->nest->visited[expr]) return;
+  p->nest->visited[expr] = true;
   const ptc_kexpr_t *e = &p->nest->kernel->exprs[expr];
-  if (e->kind == PTC_KX_REDUCE || (p->kept_name[expr] && p->kept_ready[expr])) return false;
-  for (int32_t a = 0; a < e->num_args; ++a)
-    if (reaches(p, e->args[a], wanted)) return true;
-  return e->kind == PTC_KX_LOAD && e->guard != PTC_KX_NONE && reaches(p, e->guard, wanted);
+  if (e->kind == PTC_KX_REDUCE || (p->kept_name[expr] && p->kept_ready[expr])) return;
+  for (int32_t a = 0; a < e->num_args; ++a) visit(p, e->args[a]);
+  if (e->kind == PTC_KX_LOAD) visit(p, e->guard);
 }
 
 static void find_keeps(ptc_rows_t *p, ptc_nest_pass_t *pass) {
   const ptc_kernel_t *kernel = p->nest->kernel;
-  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i) {
-    if (!p->kept_name[i] || p->kept_ready[i]) continue;
-    bool here = false;
-    for (int32_t a = 0; a < pass->num_accums && !here; ++a)
-      here = reaches(p, kernel->exprs[pass->accums[a].reduce].args[0], i);
-    for (int32_t s = 0; s < pass->num_stores && !here; ++s)
-      here = reaches(p, pass->stores[s]->value, i);
-    if (here) pass->keeps[pass->num_keeps++] = i;
-  }
+  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i) p->nest->visited[i] = false;
+  for (int32_t a = 0; a < pass->num_accums; ++a)
+    visit(p, kernel->exprs[pass->accums[a].reduce].args[0]);
+  for (int32_t s = 0; s < pass->num_stores; ++s) visit(p, pass->stores[s]->value);
+  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i)
+    if (p->kept_name[i] && !p->kept_ready[i] && p->nest->visited[i])
+      pass->keeps[pass->num_keeps++] = i;
 }
 
 void ptc_rows_hoist(ptc_c_nest_t *nest, const ptc_nest_pass_t *pass, uint32_t inner,

@@ -149,23 +149,24 @@ int32_t ptc_nest_make_tables(ptc_arena_t *arena, const ptc_kernel_t *kernel,
 
 // --- sums over everything
 
-// Whether |expr| holds one of the marked expressions, or loads a parameter of which |written| says so.
-static bool holds(const ptc_kernel_t *kernel, ptc_kx_t expr, const bool *marked,
-                  const bool *written) {
-  if (expr == PTC_KX_NONE) return false;
-  const ptc_kexpr_t *e = &kernel->exprs[expr];
-  if (marked && marked[expr]) return true;
-  if (e->kind == PTC_KX_LOAD && written && written[e->param]) return true;
-  for (int32_t i = 0; i < e->num_args; ++i)
-    if (holds(kernel, e->args[i], marked, written)) return true;
-  return e->kind == PTC_KX_LOAD && holds(kernel, e->guard, marked, written);
+// Which expressions hold a marked one, or a load of a parameter of which |written| says so.
+static bool *find_holders(ptc_arena_t *arena, const ptc_kernel_t *kernel, const bool *marked,
+                          const bool *written) {
+  bool *holds = PTC_ARENA_ARRAY(arena, bool, kernel->num_exprs + 1);
+  // Loads of tables have operands with larger numbers, but these are plain indices.
+  for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i) {
+    const ptc_kexpr_t *e = &kernel->exprs[i];
+    holds[i] = (marked && marked[i]) || (e->kind == PTC_KX_LOAD && written && written[e->param]);
+    for (int32_t a = 0; a < e->num_args; ++a) holds[i] |= holds[e->args[a]];
+    if (e->kind == PTC_KX_LOAD && e->guard != PTC_KX_NONE) holds[i] |= holds[e->guard];
+  }
+  return holds;
 }
 
-static bool store_holds(const ptc_kernel_t *kernel, const ptc_kstore_t *store, const bool *marked,
-                        const bool *written) {
-  bool found = holds(kernel, store->value, marked, written);
+static bool store_holds(const ptc_kernel_t *kernel, const ptc_kstore_t *store, const bool *holds) {
+  bool found = holds[store->value];
   for (int32_t i = 0; i < kernel->params[store->param].num_dims; ++i)
-    found |= holds(kernel, store->index[i], marked, written);
+    found |= holds[store->index[i]];
   return found;
 }
 
@@ -178,18 +179,21 @@ int32_t ptc_nest_cut_sums(ptc_arena_t *arena, const ptc_kernel_t *kernel, ptc_ke
   for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
     if (e->kind != PTC_KX_REDUCE || e->varies) continue;
-    // One that waits for another would need a phase of its own.
-    if (count == PTC_NEST_MAX_SUMS || holds(kernel, e->args[0], marked, NULL)) return 0;
+    if (count == PTC_NEST_MAX_SUMS) return 0;
     roots[count++] = i;
     marked[i] = true;
   }
   if (count < 2) return 0;
+  // One that waits for another would need a phase of its own.
+  const bool *waits = find_holders(arena, kernel, marked, NULL);
+  for (int32_t t = 0; t < count; ++t)
+    if (waits[kernel->exprs[roots[t]].args[0]]) return 0;
   // Stores that wait for a sum come after all others; they must not read what these write.
   bool *written = PTC_ARENA_ARRAY(arena, bool, kernel->num_params + PTC_NEST_MAX_SUMS);
   bool *late = PTC_ARENA_ARRAY(arena, bool, kernel->num_stores + 1);
   for (int32_t i = 0; i < kernel->num_stores; ++i) {
     const ptc_kstore_t *store = &kernel->stores[i];
-    late[i] = store_holds(kernel, store, marked, NULL);
+    late[i] = store_holds(kernel, store, waits);
     if (late[i]) continue;
     written[store->param] = true;
     if (kernel->params[store->param].in_place >= 0)
@@ -209,8 +213,9 @@ int32_t ptc_nest_cut_sums(ptc_arena_t *arena, const ptc_kernel_t *kernel, ptc_ke
     else
       rest[out_rest->num_stores++] = *store;
   }
+  const bool *reads = find_holders(arena, out_rest, NULL, written);
   for (int32_t i = 0; i < out_rest->num_stores; ++i)
-    if (store_holds(out_rest, &rest[i], NULL, written)) {
+    if (store_holds(out_rest, &rest[i], reads)) {
       *out_rest = *kernel;
       return 0;
     }

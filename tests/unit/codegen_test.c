@@ -114,6 +114,38 @@ static void test_refused(void) {
   ptc_arena_deinit(&arena);
 }
 
-static const unit_test_t tests[] = {{"fault", test_fault}, {"refused", test_refused}};
+// Every value is used twice by the next: as a tree there are 2^60.
+static void test_shared(void) {
+  ptc_arena_t arena = {0};
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_kernel_builder_t kb;
+  begin(&kb, &arena, "k_shared");
+  const ptc_kx_t n = ptc_kb_index(&kb, ptc_kb_dim(&kb, "n", 100));
+  const int64_t extents[] = {100};
+  const int32_t x = ptc_kb_param(&kb, "x", PTC_KPARAM_IN, PTC_F32, extents, 1);
+  const int32_t y = ptc_kb_param(&kb, "y", PTC_KPARAM_OUT, PTC_F32, extents, 1);
+  ptc_kx_t value = ptc_kb_load(&kb, x, &n);
+  for (int i = 0; i < 60; ++i) {
+    const ptc_kx_t half = ptc_kb_op1(&kb, PTC_OP_TANH, PTC_F32, value);
+    value = ptc_kb_op2(&kb, PTC_OP_ADD, PTC_F32, value, half);
+    if (i % 20 == 10) {
+      const ptc_kx_t sum = ptc_kb_reduce(&kb, PTC_KX_SUM, PTC_F32, value, 1);
+      value = ptc_kb_op2(&kb, PTC_OP_DIV, PTC_F32, value, sum);
+    }
+  }
+  ptc_kb_store(&kb, y, &n, value);
+  ptc_str_t out = {0};
+  ptc_kernel_shape_t shape;
+  const ptc_c_target_t target = {.march = "native"};
+  CU_ASSERT_EQUAL(ptc_codegen_c(&diag, &arena, kb.kernel, &target, &out, &shape), PTC_OK);
+  CU_ASSERT(out.len > 1000 && out.len < 100000);
+  ptc_str_deinit(&out);
+  ptc_diag_deinit(&diag);
+  ptc_arena_deinit(&arena);
+}
+
+static const unit_test_t tests[] = {
+    {"fault", test_fault}, {"refused", test_refused}, {"shared", test_shared}};
 
 UNIT_MAIN("codegen", tests)
