@@ -8,6 +8,7 @@
 typedef struct fuse_s {
   ptc_module_t *module;
   ptc_map_t in_memory;  // values whose bytes something reads: they cannot be inline
+  ptc_map_t masks;      // ops of attention's masks
   ptc_arena_t *scratch;
   int64_t num_kernels;
   bool alone;  // every op is a kernel of its own
@@ -52,6 +53,7 @@ static bool can_be_inline(const fuse_t *fuse, const ptc_op_t *op) {
       ptc_map_get(&fuse->in_memory, op->results[0]))
     return false;
   if (op->opcode == PTC_OP_CONSTANT || op->opcode == PTC_OP_IOTA) return true;
+  if (ptc_map_get(&fuse->masks, op)) return true;
   const bool spread = op->opcode == PTC_OP_BROADCAST || op->opcode == PTC_OP_TRANSPOSE;
   if (spread && op->operands[0]->type->num_dims == 0) return true;
   if (!spread && !ptc_op_has_trait(op, PTC_TRAIT_EWISE)) return false;
@@ -108,9 +110,10 @@ ptc_status_t ptc_pass_fuse(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
   for (ptc_func_t *func = module->funcs; func; func = func->next)
     ptc_block_walk(func->body, see_reads, &fuse);
   for (ptc_func_t *func = module->funcs; func; func = func->next) {
-    mark_inline(&fuse, func->body);
     ptc_use_map_t uses;
     ptc_uses_init(&uses, &ctx->scratch, func->body);
+    if (!fuse.alone) ptc_fuse_masks(func->body, &uses, &fuse.masks);
+    mark_inline(&fuse, func->body);
     if (!fuse.alone && clone_cheap(&fuse, func->body, &uses)) {
       ptc_uses_deinit(&uses);
       ptc_uses_init(&uses, &ctx->scratch, func->body);
@@ -119,5 +122,6 @@ ptc_status_t ptc_pass_fuse(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
     ptc_uses_deinit(&uses);
   }
   ptc_map_deinit(&fuse.in_memory);
+  ptc_map_deinit(&fuse.masks);
   return PTC_OK;
 }

@@ -51,6 +51,8 @@ void ptc_fuse_graph(ptc_fuse_block_t *f);
 bool ptc_fuse_is_cycle(ptc_fuse_block_t *f, int32_t a, int32_t b);
 // Computes normalized values again beside the gradients of their norms (fuse_norms.c).
 void ptc_fuse_norms(ptc_module_t *module);
+// Ops that nothing but masks of attention needs, in |block| and its regions (fuse_masks.c): op -> op.
+void ptc_fuse_masks(ptc_block_t *block, const ptc_use_map_t *uses, ptc_map_t *out_parts);
 // Clones cheap ops for each of their users (fuse_clone.c); |uses| is out of date where that is true.
 bool ptc_fuse_clone_cheap(ptc_module_t *module, ptc_block_t *block, const ptc_use_map_t *uses);
 // Merges groups as far as it pays (fuse_groups.c).
