@@ -156,11 +156,8 @@ static void check_model(ptc_module_t *module, ptc_diag_t *diag, uint64_t seed, c
   ptc_str_deinit(&report);
 }
 
-static void test_samples(void) {
-  const uint64_t seed = unit_seed();
+static void check_samples(uint64_t seed, int64_t count) {
   uint64_t state = seed;
-  // By default a sample or a random model, as the seed says: a whole model takes seconds to compile.
-  const int64_t count = num_cases(seed % 2 == 0);
   for (int64_t i = 0; i < count && i < num_small_models; i++) {
     const int64_t at =
         count >= num_small_models ? i : (int64_t)(unit_random(&state) % (uint64_t)num_small_models);
@@ -174,9 +171,7 @@ static void test_samples(void) {
   }
 }
 
-static void test_random_models(void) {
-  const uint64_t seed = unit_seed();
-  const int64_t count = num_cases(seed % 2);
+static void check_random_models(uint64_t seed, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     uint64_t random = seed + (uint64_t)i;
     int64_t forms[RANDOM_MODEL_NUM_FORMS] = {0};
@@ -197,6 +192,12 @@ static void test_random_models(void) {
   }
 }
 
-static const unit_test_t tests[] = {
-    {"ops", test_rows}, {"samples", test_samples}, {"random models", test_random_models}};
+// By default a sample or a random model, as the seed says: a whole model takes seconds to compile.
+static void test_models(void) {
+  const uint64_t seed = unit_seed();
+  check_samples(seed, num_cases(seed % 2 == 0));
+  check_random_models(seed, num_cases(seed % 2));
+}
+
+static const unit_test_t tests[] = {{"ops", test_rows}, {"models", test_models}};
 UNIT_MAIN("generated", tests)
