@@ -9,7 +9,7 @@
 
 #include "passes/build_kernels.h"
 #include "tests/support/interp_case.h"
-#include "tests/support/kernel_call.h"
+#include "tests/support/kernel_run.h"
 #include "tests/support/unit.h"
 
 enum { REPEATS = 11 };
@@ -52,8 +52,16 @@ static const char peak_source[] =
     "  for (int j = 0; j < 12; j++) out[j] = a[j][0];\n"
     "}\n";
 
+typedef struct bench_kernel_s {
+  kernel_set_t *set;
+  ptc_kernel_fn_t run;
+  const ptc_kernel_shape_t *shape;
+  void *buffers[PTC_KERNEL_MAX_PARAMS + 1];  // parameters, workspace
+  int32_t num_buffers;
+} bench_kernel_t;
+
 typedef struct job_s {
-  const kernel_call_t *call;
+  const bench_kernel_t *call;
   void (*peak)(long, float *);
   int64_t phase, tiles;
   atomic_int_least64_t *next;
@@ -84,15 +92,15 @@ static void run_threads(job_t *jobs, int threads) {
   for (int i = 1; i < threads; i++) pthread_join(thread[i], NULL);
 }
 
-static double time_threads(const kernel_call_t *call, job_t *jobs, int threads) {
+static double time_threads(const bench_kernel_t *call, job_t *jobs, int threads) {
   const double start = now_s();
-  for (int32_t p = 0; p < call->shape.runs[0].num_phases; p++) {
+  for (int32_t p = 0; p < call->shape->runs[0].num_phases; p++) {
     atomic_int_least64_t next = 0;
     for (int i = 0; i < threads; i++) {
       jobs[i].call = call;
       jobs[i].peak = NULL;
       jobs[i].phase = p;
-      jobs[i].tiles = call->shape.runs[0].tiles[p];
+      jobs[i].tiles = call->shape->runs[0].tiles[p];
       jobs[i].next = &next;
     }
     run_threads(jobs, threads);
@@ -108,13 +116,13 @@ static double cpu_now_s(void) {
 
 // One thread: the sum of the best times of the tiles by its own clock, which other work on the machine hardly
 // disturbs.
-static double time_tiles(const kernel_call_t *call, void *scratch) {
+static double time_tiles(const bench_kernel_t *call, void *scratch) {
   int32_t fault = 0;
   const int64_t turns[PTC_MAX_COUNTS] = {0};
   const ptc_kernel_call_t to = {call->buffers, turns, scratch, &fault};
   double sum = 0;
-  for (int32_t p = 0; p < call->shape.runs[0].num_phases; p++)
-    for (int64_t tile = 0; tile < call->shape.runs[0].tiles[p]; tile++) {
+  for (int32_t p = 0; p < call->shape->runs[0].num_phases; p++)
+    for (int64_t tile = 0; tile < call->shape->runs[0].tiles[p]; tile++) {
       double best = 1e9;
       for (int r = 0; r < REPEATS; r++) {
         const double start = cpu_now_s();
@@ -127,7 +135,7 @@ static double time_tiles(const kernel_call_t *call, void *scratch) {
   return sum;
 }
 
-static double time_kernel(const kernel_call_t *call, job_t *jobs, int threads) {
+static double time_kernel(const bench_kernel_t *call, job_t *jobs, int threads) {
   if (threads == 1) return time_tiles(call, jobs[0].scratch);
   double best = 1e9;
   for (int r = 0; r < REPEATS; r++) {
@@ -174,8 +182,23 @@ static double scores(const shape_t *s) {
   return count * s->b * s->heads * s->groups;
 }
 
+static void *memory(int64_t bytes) { return aligned_alloc(64, ((size_t)bytes + 64) / 64 * 64); }
+
+// Numbers in [-1, 1), whatever the parameter is.
+static void *filled(const ptc_kparam_t *param, uint64_t *random) {
+  int64_t count = 1;
+  for (int32_t i = 0; i < param->num_dims; i++) count *= param->extents[i];
+  double *x = ptc_xmalloc(sizeof(double) * (size_t)count);
+  for (int64_t e = 0; e < count; e++)
+    x[e] = ptc_dtype_round(param->dtype, (double)(unit_random(random) >> 11) * 0x1p-52 - 1);
+  void *buffer = memory(count * ptc_dtype_bytes(param->dtype));
+  kernel_pack(param->dtype, x, count, buffer);
+  free(x);
+  return buffer;
+}
+
 static bool open_kernel(interp_case_t *c, ptc_arena_t *arena, ptc_opcode_t opcode,
-                        kernel_call_t *call) {
+                        bench_kernel_t *call) {
   ptc_op_t *op = NULL;
   for (ptc_op_t *o = c->module->funcs->body->first; o; o = o->next) {
     if (o->opcode == opcode) op = o;
@@ -186,17 +209,21 @@ static bool open_kernel(interp_case_t *c, ptc_arena_t *arena, ptc_opcode_t opcod
   ptc_built_kernel_t built;
   ptc_attrs_set_int(c->module, &op->attrs, "kernel", 1);
   if (ptc_build_kernel(&c->diag, arena, "k1_attention", &op, 1, &built) != PTC_OK) return false;
-  if (!kernel_call_open(call, built.kernel, opcode == PTC_OP_ATTENTION ? "forward" : "grad"))
+  *call = (bench_kernel_t){.set = kernel_set_create(&c->diag)};
+  if (kernel_set_add(call->set, built.kernel) < 0 || !kernel_set_build(call->set, NULL))
     return false;
+  call->run = kernel_set_fn(call->set, 0);
+  call->shape = kernel_set_shape(call->set, 0);
   uint64_t random = 1;
-  for (int32_t i = 0; i < built.kernel->num_params; i++) {
-    const int64_t count = kernel_param_elements(built.kernel, i);
-    double *x = ptc_xmalloc(sizeof(double) * (size_t)count);
-    for (int64_t e = 0; e < count; e++) x[e] = (double)(unit_random(&random) >> 11) * 0x1p-52 - 1;
-    kernel_call_set(call, i, x);
-    free(x);
-  }
+  for (; call->num_buffers < built.kernel->num_params; call->num_buffers++)
+    call->buffers[call->num_buffers] = filled(&built.kernel->params[call->num_buffers], &random);
+  call->buffers[call->num_buffers++] = memory(call->shape->workspace_bytes);
   return true;
+}
+
+static void close_kernel(bench_kernel_t *call) {
+  for (int32_t i = 0; i < call->num_buffers; i++) free(call->buffers[i]);
+  kernel_set_free(call->set);
 }
 
 static void bench(const shape_t *s, job_t *jobs, int threads, double peak) {
@@ -208,12 +235,11 @@ static void bench(const shape_t *s, job_t *jobs, int threads, double peak) {
   const double full = (double)s->seq * s->seq * s->b * s->heads * s->groups * s->k * 2;
   for (int grad = 0; grad < 2; grad++) {
     ptc_arena_t arena = {0};
-    kernel_call_t call;
+    bench_kernel_t call;
     const double compile = now_s();
     if (!open_kernel(c, &arena, grad ? PTC_OP_ATTENTION_GRAD : PTC_OP_ATTENTION, &call)) exit(1);
     const double compiled = now_s() - compile;
-    for (int i = 0; i < threads; i++)
-      jobs[i].scratch = aligned_alloc(64, (size_t)(call.shape.scratch_bytes + 63) / 64 * 64);
+    for (int i = 0; i < threads; i++) jobs[i].scratch = memory(call.shape->scratch_bytes);
     const double best = time_kernel(&call, jobs, threads);
     const double products = grad ? 5 : 2;
     printf(
@@ -223,18 +249,37 @@ static void bench(const shape_t *s, job_t *jobs, int threads, double peak) {
         work_done * products / best * 1e-9, 100 * work_done * products / best / peak, compiled);
     fflush(stdout);
     for (int i = 0; i < threads; i++) free(jobs[i].scratch);
-    kernel_call_close(&call);
+    close_kernel(&call);
     ptc_arena_deinit(&arena);
   }
   interp_case_close(c);
   ptc_str_deinit(&text);
 }
 
+static void *compile_peak(void) {
+  char folder[] = "/tmp/attention_bench_XXXXXX", path[64], command[256];
+  if (!mkdtemp(folder)) return NULL;
+  snprintf(path, sizeof path, "%s/peak.c", folder);
+  FILE *file = fopen(path, "w");
+  if (!file) return NULL;
+  fputs(peak_source, file);
+  fclose(file);
+  snprintf(command, sizeof command, "cc -O3 -march=native -fPIC -shared -o %s/peak.so %s", folder,
+           path);
+  void *library = NULL;
+  if (system(command) == 0) {
+    snprintf(path, sizeof path, "%s/peak.so", folder);
+    library = dlopen(path, RTLD_NOW);
+  }
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  return system(command) == 0 ? library : NULL;
+}
+
 int main(int argc, char **argv) {
   const int threads = argc > 1 ? atoi(argv[1]) : 1;
   if (threads < 1 || threads > 64) return 2;
   job_t jobs[64] = {{0}};
-  void *library = kernel_compile(peak_source, "peak");
+  void *library = compile_peak();
   if (!library) return 1;
   void *symbol = dlsym(library, "peak");
   for (int i = 0; i < threads; i++) memcpy(&jobs[i].peak, &symbol, sizeof symbol);

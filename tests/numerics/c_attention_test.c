@@ -9,7 +9,7 @@
 #include "ir/op.h"
 #include "passes/build_kernels.h"
 #include "tests/support/interp_case.h"
-#include "tests/support/kernel_call.h"
+#include "tests/support/kernel_run.h"
 #include "tests/support/unit.h"
 
 enum { MAX_TEXT_DIMS = 8 };
@@ -157,13 +157,25 @@ static ptc_op_t *find_op(interp_case_t *c, ptc_opcode_t opcode) {
 }
 
 typedef struct attention_run_s {
-  kernel_call_t call;
+  kernel_set_t *set;
   ptc_built_kernel_t built;
   ptc_arena_t arena;
+  void **buffers;  // one per parameter, of exactly its size
 } attention_run_t;
 
+static int64_t elements_of(const ptc_kernel_t *kernel, int32_t param) {
+  int64_t count = 1;
+  for (int32_t i = 0; i < kernel->params[param].num_dims; i++)
+    count *= kernel->params[param].extents[i];
+  return count;
+}
+
+static size_t bytes_of(const ptc_kernel_t *kernel, int32_t param) {
+  return (size_t)(elements_of(kernel, param) * ptc_dtype_bytes(kernel->params[param].dtype));
+}
+
 // Builds the kernel of |opcode|; the ops before it, which make the mask, are computed inside.
-static bool open_run(attention_run_t *run, interp_case_t *c, ptc_opcode_t opcode, const char *tag) {
+static bool open_run(attention_run_t *run, interp_case_t *c, ptc_opcode_t opcode) {
   *run = (attention_run_t){0};
   ptc_op_t *op = find_op(c, opcode);
   for (ptc_op_t *other = c->module->funcs->body->first; other; other = other->next)
@@ -176,11 +188,21 @@ static bool open_run(attention_run_t *run, interp_case_t *c, ptc_opcode_t opcode
     ptc_diag_print(&c->diag, stderr, PTC_DIAG_TEXT, false);
     return false;
   }
-  return kernel_call_open(&run->call, run->built.kernel, tag);
+  const ptc_kernel_t *kernel = run->built.kernel;
+  run->set = kernel_set_create(&c->diag);
+  if (kernel_set_add(run->set, kernel) < 0 ||
+      !kernel_set_build(run->set, getenv("PTC_KERNEL_CFLAGS")))
+    return false;
+  run->buffers = ptc_xmalloc(sizeof(void *) * (size_t)(kernel->num_params + 1));
+  for (int32_t i = 0; i < kernel->num_params; i++)
+    run->buffers[i] = ptc_xmalloc(bytes_of(kernel, i) + 1);
+  return true;
 }
 
 static void close_run(attention_run_t *run) {
-  kernel_call_close(&run->call);
+  for (int32_t i = 0; run->buffers && i < run->built.kernel->num_params; i++) free(run->buffers[i]);
+  free(run->buffers);
+  if (run->set) kernel_set_free(run->set);
   ptc_arena_deinit(&run->arena);
 }
 
@@ -189,7 +211,8 @@ static void set_inputs(attention_run_t *run, interp_case_t *c) {
     if (run->built.kernel->params[i].mode == PTC_KPARAM_IN) {
       const double *data = data_of(c, run->built.values[i]);
       UNIT_CHECK(data != NULL, "an operand is an input");
-      if (data) kernel_call_set(&run->call, i, data);
+      const ptc_kernel_t *kernel = run->built.kernel;
+      if (data) kernel_pack(kernel->params[i].dtype, data, elements_of(kernel, i), run->buffers[i]);
     }
 }
 
@@ -212,13 +235,14 @@ static void check_run(attention_run_t *run, interp_case_t *c, double amplify, ui
                       const char *row) {
   const ptc_kernel_t *kernel = run->built.kernel;
   set_inputs(run, c);
-  UNIT_CHECK(kernel_call_run(&run->call, NULL), row);
+  const int64_t turns[PTC_MAX_COUNTS] = {0};
+  UNIT_CHECK(kernel_set_run(run->set, 0, run->buffers, turns, 0) == 0, row);
   for (int32_t i = 0; i < kernel->num_params; i++) {
     if (kernel->params[i].mode == PTC_KPARAM_IN) continue;
-    const int64_t count = kernel_param_elements(kernel, i);
+    const int64_t count = elements_of(kernel, i);
     const double *wanted = data_of(c, run->built.values[i]);
     double *got = ptc_xmalloc(sizeof(double) * (size_t)(count + 1));
-    kernel_call_get(&run->call, i, got);
+    kernel_unpack(kernel->params[i].dtype, run->buffers[i], count, got);
     const double scale = 1 + largest(wanted, count);
     int64_t worst = -1;
     double most = 1;
@@ -242,17 +266,17 @@ static void check_run(attention_run_t *run, interp_case_t *c, double amplify, ui
     for (int32_t i = 0; i < kernel->num_params; i++) {
       if (kernel->params[i].mode == PTC_KPARAM_IN) continue;
       const size_t bytes =
-          (size_t)(kernel_param_elements(kernel, i) * ptc_dtype_bytes(kernel->params[i].dtype));
+          (size_t)(elements_of(kernel, i) * ptc_dtype_bytes(kernel->params[i].dtype));
       old[i] = ptc_xmalloc(bytes + 1);
-      memcpy(old[i], run->call.buffers[i], bytes);
-      memset(run->call.buffers[i], 0xff, bytes);
+      memcpy(old[i], run->buffers[i], bytes);
+      memset(run->buffers[i], 0xff, bytes);
     }
-    UNIT_CHECK(kernel_call_run(&run->call, random), row);
+    UNIT_CHECK(kernel_set_run(run->set, 0, run->buffers, turns, unit_random(random) | 1) == 0, row);
     for (int32_t i = 0; i < kernel->num_params; i++) {
       if (!old[i]) continue;
       const size_t bytes =
-          (size_t)(kernel_param_elements(kernel, i) * ptc_dtype_bytes(kernel->params[i].dtype));
-      UNIT_CHECK(memcmp(old[i], run->call.buffers[i], bytes) == 0, row);
+          (size_t)(elements_of(kernel, i) * ptc_dtype_bytes(kernel->params[i].dtype));
+      UNIT_CHECK(memcmp(old[i], run->buffers[i], bytes) == 0, row);
       free(old[i]);
     }
   }
@@ -281,7 +305,7 @@ static void check_spec(const spec_t *s, const char *row, uint64_t *random,
   for (int i = 0; i < 2; i++) {
     attention_run_t run;
     const unsigned failures = CU_get_number_of_failure_records();
-    const bool open = open_run(&run, c, opcodes[i], i ? "grad" : "forward");
+    const bool open = open_run(&run, c, opcodes[i]);
     UNIT_CHECK(open, row);
     if (open) check_run(&run, c, amplification(s, i == 1), random, row);
     if (CU_get_number_of_failure_records() > failures)

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/kernel_abi.h"
-
 enum { MAX_KERNELS = 4096 };
 
 typedef struct entry_s {
@@ -57,6 +55,10 @@ const char *kernel_set_source(const kernel_set_t *set, int32_t number) {
 }
 const ptc_kernel_shape_t *kernel_set_shape(const kernel_set_t *set, int32_t number) {
   return &set->entries[number].shape;
+}
+
+ptc_kernel_fn_t kernel_set_fn(const kernel_set_t *set, int32_t number) {
+  return set->entries[number].fn;
 }
 
 // --- compiling

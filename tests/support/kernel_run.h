@@ -3,6 +3,7 @@
 #define PTC_TESTS_SUPPORT_KERNEL_RUN_H_
 
 #include "codegen/codegen.h"
+#include "runtime/kernel_abi.h"
 
 typedef struct kernel_set_s kernel_set_t;
 
@@ -16,6 +17,9 @@ const ptc_kernel_shape_t *kernel_set_shape(const kernel_set_t *set, int32_t numb
 // Compiles all kernels, with the sanitizers of this program. |flags| NULL: those of a plan. False, with what
 // the compiler says on stderr, on failure.
 bool kernel_set_build(kernel_set_t *set, const char *flags);
+
+// The entry point of a kernel that is built.
+ptc_kernel_fn_t kernel_set_fn(const kernel_set_t *set, int32_t number);
 
 // Runs all phases on |params|, one buffer per parameter, as stored. The tiles of a phase run in order if
 // |shuffle| is 0, else in an order that it seeds. Workspace and scratch are filled with garbage first.
