@@ -52,7 +52,8 @@ else
 fi
 cmake --build "$build" --target ptc | tail -n 1
 
-# Each text once (the folder holds links, too); two of them are held out.
+# Each text once (the folder holds links, too), without its indentation; two of them are held out.
+plain() { sed 's/^[[:space:]]*//; s/[[:space:]]\{1,\}/ /g' "$1" | cat -s; }
 texts=/usr/share/common-licenses
 [ -d $texts ] || { echo "quickstart.sh: $texts is missing: this is no Debian; try ptc run with a text of your own" >&2; exit 1; }
 mkdir -p "$work"
@@ -61,8 +62,8 @@ mkdir -p "$work"
 for file in "$texts"/*; do
   [ -L "$file" ] && continue
   case ${file##*/} in
-    Artistic | CC0-1.0) cat "$file" >>"$work/held_out.txt" ;;
-    *) cat "$file" >>"$work/train.txt" ;;
+    Artistic | CC0-1.0) plain "$file" >>"$work/held_out.txt" ;;
+    *) plain "$file" >>"$work/train.txt" ;;
   esac
 done
 
