@@ -218,7 +218,7 @@ static void check_result(case_t *c, const data_t *d, int32_t i, const void *firs
   for (int64_t k = 0; k < size; ++k) {
     const double want = d->out[i][k];
     const double terms = c->row->terms == 'a'   ? fabs(d->terms[i][k])
-                         : c->row->terms == 'w' ? most
+                         : c->row->terms == 'w' ? 2 * most
                                                 : fabs(want);
     const double bound =
         c->row->terms == 'x' || !ptc_dtype_is_float(dtype) ? 0 : 2 * eps_of(narrow) * (1 + terms);
