@@ -205,6 +205,20 @@ void ptc_nest_decompose(ptc_c_nest_t *nest, const ptc_nest_loops_t *loops, const
   }
 }
 
+const char *ptc_nest_part(ptc_arena_t *arena, const char *number, int64_t div, int64_t mod,
+                          int64_t times) {
+  if (mod == 1 || times == 0) return "0";
+  if (div > 1) number = ptc_arena_printf(arena, "%s / %" PRId64, number, div);
+  if (mod > 1) number = ptc_arena_printf(arena, "%s %% %" PRId64, number, mod);
+  if (times > 1) number = ptc_arena_printf(arena, "%s * %" PRId64, number, times);
+  return number;
+}
+
+const char *ptc_nest_limit(ptc_arena_t *arena, const char *from, int64_t step, int64_t end) {
+  return ptc_arena_printf(arena, "%s + %" PRId64 " < %" PRId64 " ? %s + %" PRId64 " : %" PRId64,
+                          from, step, end, from, step, end);
+}
+
 // --- costs
 
 static bool is_transcendental(const ptc_kexpr_t *e) {

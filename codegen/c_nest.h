@@ -62,6 +62,11 @@ ptc_nest_loops_t ptc_nest_merge(ptc_c_nest_t *nest, const int32_t *dims, int32_t
 // `const int64_t i_b = AT / 12 % 4;` for every loop of |loops|; AT counts their points row-major.
 void ptc_nest_decompose(ptc_c_nest_t *nest, const ptc_nest_loops_t *loops, const char *at,
                         int32_t indent);
+// The C text NUMBER / |div| % |mod| * |times|, without what changes nothing (|mod| 0: no remainder); and
+// min(|from| + |step|, |end|).
+const char *ptc_nest_part(ptc_arena_t *arena, const char *number, int64_t div, int64_t mod,
+                          int64_t times);
+const char *ptc_nest_limit(ptc_arena_t *arena, const char *from, int64_t step, int64_t end);
 int64_t ptc_nest_points(const ptc_nest_loops_t *loops);
 // The dims over which a store repeats.
 uint32_t ptc_nest_store_varies(const ptc_kernel_t *kernel, const ptc_kstore_t *store);

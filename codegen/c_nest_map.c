@@ -218,21 +218,17 @@ static void print_tiles(ptc_c_nest_t *nest, const ptc_nest_loops_t *loops,
   if (group < 1) group = 1;
   *tiles = pieces * ((rows + group - 1) / group);
   if (pieces > 1) {
-    ptc_str_printf(out, "  const int64_t first = tile %% %" PRId64 " * %" PRId64 ";\n", pieces,
-                   piece);
-    ptc_str_printf(out,
-                   "  const int64_t last = first + %" PRId64 " < %" PRId64 " ? first + %" PRId64
-                   " : %" PRId64 ";\n",
-                   piece, inner, piece, inner);
+    ptc_str_printf(out, "  const int64_t first = %s;\n",
+                   ptc_nest_part(nest->arena, "tile", 1, pieces, piece));
+    ptc_str_printf(out, "  const int64_t last = %s;\n",
+                   ptc_nest_limit(nest->arena, "first", piece, inner));
   } else {
     ptc_str_printf(out, "  const int64_t first = 0, last = %" PRId64 ";\n", inner);
   }
-  ptc_str_printf(out, "  const int64_t at_begin = tile / %" PRId64 " * %" PRId64 ";\n",
-                 pieces ? pieces : 1, group);
-  ptc_str_printf(out,
-                 "  const int64_t at_end = at_begin + %" PRId64 " < %" PRId64
-                 " ? at_begin + %" PRId64 " : %" PRId64 ";\n",
-                 group, rows, group, rows);
+  ptc_str_printf(out, "  const int64_t at_begin = %s;\n",
+                 ptc_nest_part(nest->arena, "tile", pieces, rows == 1, group));
+  ptc_str_printf(out, "  const int64_t at_end = %s;\n",
+                 ptc_nest_limit(nest->arena, "at_begin", group, rows));
   ptc_str_append(out, "  for (int64_t at = at_begin; at < at_end; ++at) {\n");
   if (across >= 0) {
     const char *name = nest->scope.index_text[outer.dim[across]];
@@ -281,8 +277,9 @@ void ptc_nest_print_map(ptc_c_nest_t *nest, ptc_kernel_shape_t *out_shape) {
     for (int32_t d = 0; d < kernel->num_dims; ++d)
       nest->scope.index_text[d] = ptc_c_index_name(nest->arena, kernel, d);
     ptc_nest_loops_t loops = ptc_nest_merge(nest, dims, count);
-    ptc_str_printf(nest->out, "  if (phase == %d) {\n", run->num_phases);
+    const bool alone = run->num_phases == 0 && rest == 0;
+    if (!alone) ptc_str_printf(nest->out, "  if (phase == %d) {\n", run->num_phases);
     print_tiles(nest, &loops, stores, num_stores, &tiles[run->num_phases++]);
-    ptc_str_append(nest->out, "  }\n");
+    if (!alone) ptc_str_append(nest->out, "  }\n");
   }
 }

@@ -232,19 +232,26 @@ static void finish_scalars(ptc_rows_t *p, int32_t indent) {
   }
 }
 
-static const char *segment_end(ptc_rows_t *p) {
-  return ptc_arena_printf(p->nest->arena,
-                          "begin + %" PRId64 " < %" PRId64 " ? begin + %" PRId64 " : %" PRId64,
-                          p->segment, p->nest->num_row, p->segment, p->nest->num_row);
-}
-
-// `begin`, `end` of segment |text| of the row.
-static void print_segment(ptc_rows_t *p, const char *text, int32_t indent) {
+// `begin`, `end` of the segment of the row that is number NUMBER % |count|.
+static void print_segment(ptc_rows_t *p, const char *number, int64_t count, int32_t indent) {
+  ptc_arena_t *arena = p->nest->arena;
   ptc_str_t *out = p->nest->out;
   ptc_c_indent(out, indent);
-  ptc_str_printf(out, "const int64_t begin = %s * %" PRId64 ";\n", text, p->segment);
+  if (count == 1) {
+    ptc_str_printf(out, "const int64_t begin = 0, end = %" PRId64 ";\n", p->nest->num_row);
+    return;
+  }
+  ptc_str_printf(out, "const int64_t begin = %s;\n",
+                 ptc_nest_part(arena, number, 1, count, p->segment));
   ptc_c_indent(out, indent);
-  ptc_str_printf(out, "const int64_t end = %s;\n", segment_end(p));
+  ptc_str_printf(out, "const int64_t end = %s;\n",
+                 ptc_nest_limit(arena, "begin", p->segment, p->nest->num_row));
+}
+
+static void print_grid_at(ptc_rows_t *p, const char *number, int64_t div, int32_t indent) {
+  ptc_c_indent(p->nest->out, indent);
+  ptc_str_printf(p->nest->out, "const int64_t grid_at = %s;\n",
+                 ptc_nest_part(p->nest->arena, number, div, p->nest->num_grid == 1, 1));
 }
 
 static int64_t num_segments(const ptc_rows_t *p) {
@@ -265,8 +272,8 @@ static void print_inside(ptc_rows_t *p, ptc_kernel_shape_t *shape) {
                  per_tile, per_tile, units, per_tile, per_tile, units);
   ptc_str_printf(out, "  for (int64_t unit = tile * %" PRId64 "; unit < unit_end; ++unit) {\n",
                  per_tile);
-  ptc_str_printf(out, "    const int64_t grid_at = unit / %" PRId64 ";\n", segments);
-  print_segment(p, ptc_arena_printf(nest->arena, "unit %% %" PRId64, segments), 4);
+  print_grid_at(p, "unit", segments, 4);
+  print_segment(p, "unit", segments, 4);
   ptc_nest_decompose(nest, &nest->grid_loops, "grid_at", 4);
   print_chunks(p, "0", ptc_arena_printf(nest->arena, "%" PRId64, p->num_chunks), "begin", "end", 4);
   finish_scalars(p, 4);
@@ -285,16 +292,12 @@ static void print_across(ptc_rows_t *p, ptc_kernel_shape_t *shape) {
   const int64_t groups = p->num_chunks ? (p->num_chunks + per_tile - 1) / per_tile : 0;
   const char **saved = ptc_c_scope_save(&nest->scope);
   ptc_str_append(out, "  if (phase == 0) {\n");
-  ptc_str_printf(out, "    const int64_t grid_at = tile / %" PRId64 ";\n",
-                 (groups ? groups : 1) * segments);
-  print_segment(p, ptc_arena_printf(nest->arena, "tile %% %" PRId64, segments), 4);
-  ptc_str_printf(out,
-                 "    const int64_t first = tile / %" PRId64 " %% %" PRId64 " * %" PRId64 ";\n",
-                 segments, groups ? groups : 1, per_tile);
-  ptc_str_printf(out,
-                 "    const int64_t last = first + %" PRId64 " < %" PRId64 " ? first + %" PRId64
-                 " : %" PRId64 ";\n",
-                 per_tile, p->num_chunks, per_tile, p->num_chunks);
+  print_grid_at(p, "tile", (groups ? groups : 1) * segments, 4);
+  print_segment(p, "tile", segments, 4);
+  ptc_str_printf(out, "    const int64_t first = %s;\n",
+                 ptc_nest_part(nest->arena, "tile", segments, groups ? groups : 1, per_tile));
+  ptc_str_printf(out, "    const int64_t last = %s;\n",
+                 ptc_nest_limit(nest->arena, "first", per_tile, p->num_chunks));
   ptc_nest_decompose(nest, &nest->grid_loops, "grid_at", 4);
   print_chunks(p, "first", "last", "begin", "end", 4);
   ptc_str_append(out, "    return;\n  }\n");
@@ -304,8 +307,8 @@ static void print_across(ptc_rows_t *p, ptc_kernel_shape_t *shape) {
   p->segment = p->has_row[1] || p->has_scalars[1] || nest->num_row <= 1024 ? nest->num_row : 1024;
   if (p->segment < 1) p->segment = 1;
   const int64_t pieces = num_segments(p) > 0 ? num_segments(p) : 1;
-  ptc_str_printf(out, "  const int64_t grid_at = tile / %" PRId64 ";\n", pieces);
-  print_segment(p, ptc_arena_printf(nest->arena, "tile %% %" PRId64, pieces), 2);
+  print_grid_at(p, "tile", pieces, 2);
+  print_segment(p, "tile", pieces, 2);
   ptc_nest_decompose(nest, &nest->grid_loops, "grid_at", 2);
   finish_scalars(p, 2);
   ptc_rows_print_program(p, 1, "begin", "end", 2);
@@ -335,8 +338,7 @@ static void print_split(ptc_rows_t *p, ptc_kernel_shape_t *shape) {
     const bool whole = k == last + 1;
     if (whole && !p->has_scalars[0]) break;
     ptc_str_printf(out, "  if (phase == %d) {\n", k);
-    ptc_str_printf(out, "    const int64_t grid_at = tile / %" PRId64 ";\n",
-                   whole ? INT64_C(1) : segments);
+    print_grid_at(p, "tile", whole ? 1 : segments, 4);
     ptc_nest_decompose(nest, &nest->grid_loops, "grid_at", 4);
     for (ptc_kx_t i = 0; i < nest->kernel->num_exprs; ++i) {
       if (!ptc_rows_is_used(nest, i) || nest->level[i] > k) continue;
@@ -358,7 +360,7 @@ static void print_split(ptc_rows_t *p, ptc_kernel_shape_t *shape) {
     if (whole) {
       ptc_rows_print_scalars(p, 0, 4);
     } else {
-      print_segment(p, ptc_arena_printf(nest->arena, "tile %% %" PRId64, segments), 4);
+      print_segment(p, "tile", segments, 4);
       ptc_nest_pass_t pass = ptc_rows_pass_of(p, 0, k, last);
       ptc_rows_hoist(nest, &pass, nest->row, 4);
       ptc_rows_declare(nest, &pass, PTC_NEST_ROW, 4);
