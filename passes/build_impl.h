@@ -4,6 +4,7 @@
 
 #include "ir/op.h"
 #include "passes/build_kernels.h"
+#include "passes/uses.h"
 
 typedef struct ptc_kbuild_s {
   ptc_diag_t *diag;
@@ -12,6 +13,7 @@ typedef struct ptc_kbuild_s {
   ptc_op_t *const *ops;
   int32_t num_ops;
   ptc_map_t members;  // op of the group -> itself
+  const ptc_use_map_t *uses;  // NULL: not known
   ptc_kernel_builder_t kb;
   ptc_value_t *values[PTC_KERNEL_MAX_PARAMS], *inputs[PTC_KERNEL_MAX_PARAMS];
   ptc_map_t known;    // value -> expressions made so far, by index
@@ -102,18 +104,6 @@ ptc_kx_t ptc_kbuild_shift(ptc_kbuild_t *b, ptc_kx_t x, int64_t shift);
 ptc_kx_t ptc_kbuild_scale(ptc_kbuild_t *b, ptc_kx_t x, int64_t factor);
 ptc_kx_t ptc_kbuild_reduce(ptc_kbuild_t *b, const ptc_op_t *op, ptc_kx_reduce_t reduce,
                            ptc_dtype_t dtype, ptc_kx_t x, uint32_t over, bool fma);
-
-// --- uses of values, for all blocks of a function (build_uses.c)
-typedef struct ptc_use_s {
-  ptc_op_t *op;
-  const struct ptc_use_s *next;
-} ptc_use_t;
-typedef struct ptc_use_map_s {
-  ptc_map_t first;  // value -> ptc_use_t
-} ptc_use_map_t;
-void ptc_uses_init(ptc_use_map_t *uses, ptc_arena_t *arena, const ptc_block_t *block);
-void ptc_uses_deinit(ptc_use_map_t *uses);
-const ptc_use_t *ptc_uses_of(const ptc_use_map_t *uses, const ptc_value_t *value);
 
 // --- nests (build_nest.c)
 // The loops of a group: dims by name, in order; bits of |row| and |col| say which are rows and columns.

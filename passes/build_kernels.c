@@ -77,6 +77,11 @@ static void see_use(ptc_op_t *op, void *arg) {
 }
 
 bool ptc_kbuild_is_stored(const ptc_kbuild_t *b, const ptc_value_t *value) {
+  if (b->uses) {
+    for (const ptc_use_t *use = ptc_uses_of(b->uses, value); use; use = use->next)
+      if (!ptc_map_get(&b->members, use->op)) return true;
+    return false;
+  }
   use_search_t search = {.b = b, .value = value};
   ptc_block_walk(value->def->parent, see_use, &search);
   return search.found;
@@ -226,12 +231,20 @@ static void build(ptc_kbuild_t *b, ptc_kernel_kind_t kind, const ptc_op_t *gemm)
 ptc_status_t ptc_build_kernel(ptc_diag_t *diag, ptc_arena_t *arena, const char *name,
                               ptc_op_t *const *ops, int32_t num_ops,
                               ptc_built_kernel_t *out_built) {
+  return ptc_build_kernel_by_uses(diag, arena, NULL, name, ops, num_ops, out_built);
+}
+
+ptc_status_t ptc_build_kernel_by_uses(ptc_diag_t *diag, ptc_arena_t *arena,
+                                      const ptc_use_map_t *uses, const char *name,
+                                      ptc_op_t *const *ops, int32_t num_ops,
+                                      ptc_built_kernel_t *out_built) {
   *out_built = (ptc_built_kernel_t){0};
   ptc_kbuild_t b = {.diag = diag,
                     .arena = arena,
                     .module = ops[0]->parent->func->module,
                     .ops = ops,
                     .num_ops = num_ops,
+                    .uses = uses,
                     .guard = PTC_KX_NONE};
   for (int32_t i = 0; i < num_ops; i++) ptc_map_set(&b.members, ops[i], ops[i]);
   const ptc_op_t *gemm = ptc_kbuild_find_gemm(ops, num_ops);

@@ -106,7 +106,7 @@ static void group_block(fuse_t *fuse, ptc_block_t *block, const ptc_use_map_t *u
 ptc_status_t ptc_pass_fuse(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
   fuse_t fuse = {.module = module, .scratch = &ctx->scratch};
   fuse.alone = ctx->options.no_fusion;
-  if (!fuse.alone) ptc_fuse_norms(module);
+  if (!fuse.alone) ptc_fuse_norms(module, &ctx->scratch);
   for (ptc_func_t *func = module->funcs; func; func = func->next)
     ptc_block_walk(func->body, see_reads, &fuse);
   for (ptc_func_t *func = module->funcs; func; func = func->next) {

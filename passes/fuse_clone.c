@@ -21,41 +21,49 @@ static bool is_nest(const ptc_op_t *op) {
          !ptc_op_has_trait(op, PTC_TRAIT_TERMINATOR) && ptc_op_kernel_kind(op) == PTC_KERNEL_NEST;
 }
 
-static bool is_last_use(const ptc_op_t *user, const ptc_value_t *value, const ptc_use_map_t *uses) {
-  // Positions in one block, by walking on from |user|.
-  for (const ptc_op_t *op = user->next; op; op = op->next)
-    for (const ptc_use_t *use = ptc_uses_of(uses, value); use; use = use->next) {
-      const ptc_op_t *holder = use->op;
-      while (holder && holder->parent != user->parent) holder = holder->parent->parent_op;
-      if (!holder || holder == op) return false;
-    }
+// The ops of a block before anything was cloned: op -> its number.
+typedef struct places_s {
+  const ptc_use_map_t *uses;
+  ptc_map_t of_op;
+} places_t;
+
+static intptr_t place_of(const places_t *places, const ptc_op_t *op) {
+  return (intptr_t)ptc_map_get(&places->of_op, op);
+}
+
+// Whether |value| is not used after |user|, an op of the block.
+static bool is_last_use(const places_t *places, const ptc_op_t *user, const ptc_value_t *value) {
+  for (const ptc_use_t *use = ptc_uses_of(places->uses, value); use; use = use->next) {
+    const ptc_op_t *holder = use->op;
+    while (holder && holder->parent != user->parent) holder = holder->parent->parent_op;
+    if (!holder || place_of(places, holder) > place_of(places, user)) return false;
+  }
   return true;
 }
 
 // Whether the bytes of |value| exist whatever becomes of |op|, its user, and at least until |last|.
-static bool is_in_memory(const ptc_value_t *value, const ptc_op_t *op, const ptc_op_t *last,
-                         const ptc_use_map_t *uses) {
-  if (!is_last_use(last, value, uses)) return true;
+static bool is_in_memory(const places_t *places, const ptc_value_t *value, const ptc_op_t *op,
+                         const ptc_op_t *last) {
+  if (!is_last_use(places, last, value)) return true;
   if (ptc_dtype_bytes(value->type->dtype) > ptc_dtype_bytes(op->results[0]->type->dtype))
     return false;
   if (!value->def || value->def->parent != op->parent) return true;
   if (!is_nest(value->def) && ptc_op_kernel_kind(value->def) != PTC_KERNEL_GEMM) return true;
-  for (const ptc_use_t *use = ptc_uses_of(uses, value); use; use = use->next)
+  for (const ptc_use_t *use = ptc_uses_of(places->uses, value); use; use = use->next)
     if (use->op->parent != op->parent || !is_nest(use->op)) return true;
   return false;
 }
 
 // The last user of |op| in its block; NULL if a user is no nest of this block, or there is only one.
-static ptc_op_t *last_user(const ptc_op_t *op, const ptc_use_map_t *uses) {
+static const ptc_op_t *last_user(const places_t *places, const ptc_op_t *op) {
+  const ptc_op_t *last = NULL;
   int32_t count = 0;
-  for (const ptc_use_t *use = ptc_uses_of(uses, op->results[0]); use; use = use->next, count++)
+  for (const ptc_use_t *use = ptc_uses_of(places->uses, op->results[0]); use;
+       use = use->next, count++) {
     if (use->op->parent != op->parent || !is_nest(use->op)) return NULL;
-  if (count < 2) return NULL;
-  ptc_op_t *last = NULL;
-  for (ptc_op_t *other = op->next; other; other = other->next)
-    for (const ptc_use_t *use = ptc_uses_of(uses, op->results[0]); use; use = use->next)
-      if (use->op == other) last = other;
-  return last;
+    if (!last || place_of(places, use->op) > place_of(places, last)) last = use->op;
+  }
+  return count < 2 ? NULL : last;
 }
 
 static void clone_for_users(ptc_op_t *op, ptc_module_t *module, const ptc_use_map_t *uses) {
@@ -76,18 +84,23 @@ static void clone_for_users(ptc_op_t *op, ptc_module_t *module, const ptc_use_ma
 
 bool ptc_fuse_clone_cheap(ptc_module_t *module, ptc_block_t *block, const ptc_use_map_t *uses) {
   bool changed = false;
+  places_t places = {.uses = uses};
+  intptr_t place = 0;
+  for (ptc_op_t *op = block->first; op; op = op->next)
+    ptc_map_set(&places.of_op, op, (void *)++place);
   for (ptc_op_t *op = block->first, *next; op; op = next) {
     next = op->next;
     if (!is_nest(op) || !ptc_op_is_cheap(op) || op->results[0]->type->num_counts ||
         op->results[0]->type->num_dims == 0)
       continue;
-    ptc_value_t *large = large_operand(op);
-    const ptc_op_t *last = large ? last_user(op, uses) : NULL;
+    const ptc_value_t *large = large_operand(op);
+    const ptc_op_t *last = large ? last_user(&places, op) : NULL;
     if (!last || large->type->num_dims != op->results[0]->type->num_dims ||
-        !is_in_memory(large, op, last, uses))
+        !is_in_memory(&places, large, op, last))
       continue;
     clone_for_users(op, module, uses);
     changed = true;
   }
+  ptc_map_deinit(&places.of_op);
   return changed;
 }

@@ -9,10 +9,9 @@ int32_t ptc_fuse_maker(const ptc_fuse_block_t *f, const ptc_value_t *value) {
   return value->def && value->def->parent == f->block ? number_of(f, value->def) : -1;
 }
 
+// An edge may be there twice: whoever waits for a node counts both.
 static void add_edge(ptc_fuse_block_t *f, int32_t from, int32_t to) {
   if (from < 0 || from == to) return;
-  for (const ptc_fuse_edge_t *e = f->nodes[to].before; e; e = e->next)
-    if (e->node == from) return;
   ptc_fuse_edge_t *before = PTC_ARENA_NEW(f->arena, ptc_fuse_edge_t);
   ptc_fuse_edge_t *after = PTC_ARENA_NEW(f->arena, ptc_fuse_edge_t);
   *before = (ptc_fuse_edge_t){from, f->nodes[to].before};
@@ -83,11 +82,14 @@ void ptc_fuse_graph(ptc_fuse_block_t *f) {
   for (ptc_op_t *op = f->block->first; op; op = op->next) f->num_nodes++;
   f->nodes = PTC_ARENA_ARRAY(f->arena, ptc_fuse_node_t, f->num_nodes + 1);
   f->groups = PTC_ARENA_ARRAY(f->arena, ptc_fuse_group_t, f->num_nodes + 1);
-  f->seen = PTC_ARENA_ARRAY(f->arena, uint8_t, f->num_nodes + 1);
+  f->seen = PTC_ARENA_ARRAY(f->arena, int32_t, f->num_nodes + 1);
+  f->stack = PTC_ARENA_ARRAY(f->arena, int32_t, f->num_nodes + 1);
+  f->floor = PTC_ARENA_ARRAY(f->arena, int32_t, f->num_nodes + 1);
   int32_t n = 0;
   for (ptc_op_t *op = f->block->first; op; op = op->next, n++) {
     ptc_map_set(&f->node_of, op, (void *)(intptr_t)(n + 1));
     f->nodes[n] = (ptc_fuse_node_t){.op = op, .kind = kind_of(op), .group = n};
+    f->floor[n] = n;
     int32_t *nodes = PTC_ARENA_ARRAY(f->arena, int32_t, 1);
     nodes[0] = n;
     f->groups[n] = (ptc_fuse_group_t){f->nodes[n].kind, 1, nodes};
@@ -110,33 +112,51 @@ void ptc_fuse_graph(ptc_fuse_block_t *f) {
 
 // --- cycles
 
-// Whether a path from |group| that avoids |target|'s partner leads to |target|.
-static bool reaches(ptc_fuse_block_t *f, int32_t group, int32_t target) {
-  if (f->seen[group]) return false;
-  f->seen[group] = 1;
-  const ptc_fuse_group_t *g = &f->groups[group];
+// Puts the groups after |group|, other than itself and |skip|, on the stack. True if |target| is among them.
+static bool push_after(ptc_fuse_block_t *f, int32_t group, int32_t skip, int32_t target,
+                       int32_t *count) {
+  const ptc_fuse_group_t *g = &f->groups[group], *t = &f->groups[target];
+  const int32_t until = t->nodes[t->num_nodes - 1];
   for (int32_t i = 0; i < g->num_nodes; i++)
     for (const ptc_fuse_edge_t *e = f->nodes[g->nodes[i]].after; e; e = e->next) {
       const int32_t next = f->nodes[e->node].group;
+      if (next == skip || next == group) continue;
       if (next == target) return true;
-      if (next != group && reaches(f, next, target)) return true;
+      // Nothing that comes after reaches back to the target.
+      if (f->seen[next] == f->search || f->floor[f->groups[next].nodes[0]] > until) continue;
+      f->seen[next] = f->search;
+      f->stack[(*count)++] = next;
     }
   return false;
 }
 
 // Whether a path from |from| to |to| has a third group in it.
 static bool detours(ptc_fuse_block_t *f, int32_t from, int32_t to) {
-  for (int32_t i = 0; i < f->num_nodes; i++) f->seen[i] = 0;
-  f->seen[from] = 1;
+  f->search++;
+  f->seen[from] = f->seen[to] = f->search;
+  int32_t count = 0;
+  // The direct edges to |to| are no detour.
   const ptc_fuse_group_t *g = &f->groups[from];
+  const int32_t until = f->groups[to].nodes[f->groups[to].num_nodes - 1];
   for (int32_t i = 0; i < g->num_nodes; i++)
     for (const ptc_fuse_edge_t *e = f->nodes[g->nodes[i]].after; e; e = e->next) {
       const int32_t next = f->nodes[e->node].group;
-      if (next != from && next != to && reaches(f, next, to)) return true;
+      if (f->seen[next] == f->search || f->floor[f->groups[next].nodes[0]] > until) continue;
+      f->seen[next] = f->search;
+      f->stack[count++] = next;
     }
+  while (count > 0)
+    if (push_after(f, f->stack[--count], from, to, &count)) return true;
   return false;
 }
 
 bool ptc_fuse_is_cycle(ptc_fuse_block_t *f, int32_t a, int32_t b) {
   return detours(f, a, b) || detours(f, b, a);
+}
+
+void ptc_fuse_note_merged(ptc_fuse_block_t *f, int32_t group) {
+  const ptc_fuse_group_t *g = &f->groups[group];
+  const int32_t first = g->nodes[0], last = g->nodes[g->num_nodes - 1];
+  for (int32_t n = first + 1; n <= last; n++)
+    if (f->floor[n] > first) f->floor[n] = first;
 }

@@ -242,6 +242,7 @@ static bool merge(ptc_fuse_block_t *f, int32_t a, int32_t b) {
   f->groups[into].num_nodes = joint.num_nodes;
   f->groups[into].nodes = joint.nodes;
   f->groups[from].num_nodes = 0;
+  ptc_fuse_note_merged(f, into);
   return true;
 }
 

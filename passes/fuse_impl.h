@@ -39,7 +39,9 @@ typedef struct ptc_fuse_block_s {
   ptc_fuse_node_t *nodes;
   ptc_fuse_group_t *groups;  // as many as nodes; node i starts in group i
   ptc_map_t node_of;         // op -> its number + 1
-  uint8_t *seen;             // of searches; one per group
+  // Of searches for cycles. The floor of a node is the first node of all groups that have a node from there on.
+  int32_t search, *seen, *stack;  // seen: per group, the last search that came there
+  int32_t *floor;
 } ptc_fuse_block_t;
 
 // The number of the node of this block that makes |value|, itself or in a view or an inline op (which are
@@ -50,11 +52,13 @@ void ptc_fuse_graph(ptc_fuse_block_t *f);
 // Whether merging groups |a| and |b| would make them wait for each other through a third.
 bool ptc_fuse_is_cycle(ptc_fuse_block_t *f, int32_t a, int32_t b);
 // Computes normalized values again beside the gradients of their norms (fuse_norms.c).
-void ptc_fuse_norms(ptc_module_t *module);
+void ptc_fuse_norms(ptc_module_t *module, ptc_arena_t *scratch);
 // Ops that nothing but masks of attention needs, in |block| and its regions (fuse_masks.c): op -> op.
 void ptc_fuse_masks(ptc_block_t *block, const ptc_use_map_t *uses, ptc_map_t *out_parts);
 // Clones cheap ops for each of their users (fuse_clone.c); |uses| is out of date where that is true.
 bool ptc_fuse_clone_cheap(ptc_module_t *module, ptc_block_t *block, const ptc_use_map_t *uses);
+// To be called when |group| has more nodes than before.
+void ptc_fuse_note_merged(ptc_fuse_block_t *f, int32_t group);
 // Merges groups as far as it pays (fuse_groups.c).
 void ptc_fuse_merge_groups(ptc_fuse_block_t *f);
 // Puts the ops of each group next to each other, everything in an order that the edges allow, near the

@@ -56,44 +56,65 @@ static ptc_value_t *build_normalized(ptc_module_t *module, const ptc_op_t *grad,
   return ptc_build_cast(&b, x, norm->results[0]->type->dtype);
 }
 
-// The next op beside |grad| that takes the normalized value and need not have it in memory: in the backward
-// region any, in the norm's own block the contraction that makes the scale's gradient.
-static ptc_op_t *next_user(const ptc_op_t *grad, const ptc_op_t *norm) {
-  const bool same_block = grad->parent == norm->parent;
-  for (ptc_op_t *user = same_block ? norm->next : grad->parent->first; user; user = user->next) {
-    if (user == grad || !takes_expressions(user) || (same_block && user->opcode != PTC_OP_EINSUM))
+// Ops that take the normalized value of a norm, by norm.
+typedef struct users_s {
+  ptc_arena_t *arena;
+  ptc_map_t of_norm;  // norm -> ptc_use_t list
+} users_t;
+
+static void note_user(ptc_op_t *op, void *arg) {
+  users_t *users = arg;
+  for (int32_t i = 0; i < op->num_operands; i++) {
+    const ptc_value_t *origin = origin_of(op->operands[i]);
+    const ptc_op_t *norm = origin->def;
+    if (!norm || origin->index != 0 ||
+        (norm->opcode != PTC_OP_LAYERNORM && norm->opcode != PTC_OP_RMSNORM))
       continue;
-    for (int32_t i = 0; i < user->num_operands; i++)
-      if (origin_of(user->operands[i]) == norm->results[0]) return user;
+    ptc_use_t *use = PTC_ARENA_NEW(users->arena, ptc_use_t);
+    *use = (ptc_use_t){.op = op, .next = ptc_map_get(&users->of_norm, norm)};
+    ptc_map_set(&users->of_norm, norm, use);
   }
-  return NULL;
 }
 
-static bool replace_uses(ptc_module_t *module, ptc_op_t *grad) {
+// Whether |user|, beside |grad|, need not have the normalized value in memory: in the backward region any that
+// takes expressions, in the norm's own block the contraction that makes the scale's gradient.
+static bool is_replaced(const ptc_op_t *user, const ptc_op_t *grad, const ptc_op_t *norm) {
+  return user != grad && user->parent == grad->parent && takes_expressions(user) &&
+         (grad->parent != norm->parent || user->opcode == PTC_OP_EINSUM);
+}
+
+static bool replace_uses(ptc_module_t *module, const users_t *users, ptc_op_t *grad) {
   const ptc_op_t *norm = norm_of(grad);
   bool changed = false;
-  for (ptc_op_t *user; norm && (user = next_user(grad, norm)) != NULL; changed = true) {
-    ptc_value_t *value = build_normalized(module, grad, norm, user);
+  for (const ptc_use_t *use = norm ? ptc_map_get(&users->of_norm, norm) : NULL; use;
+       use = use->next) {
+    if (!is_replaced(use->op, grad, norm)) continue;
+    ptc_value_t *value = build_normalized(module, grad, norm, use->op);
     if (!value || !ptc_type_equal(value->type, norm->results[0]->type)) return changed;
-    for (int32_t i = 0; i < user->num_operands; i++)
-      if (origin_of(user->operands[i]) == norm->results[0]) user->operands[i] = value;
+    for (int32_t i = 0; i < use->op->num_operands; i++)
+      if (origin_of(use->op->operands[i]) == norm->results[0]) use->op->operands[i] = value;
+    changed = true;
   }
   return changed;
 }
 
-static bool replace_in(ptc_module_t *module, ptc_block_t *block) {
+static bool replace_in(ptc_module_t *module, const users_t *users, ptc_block_t *block) {
   bool changed = false;
   for (ptc_op_t *op = block->first; op; op = op->next) {
-    if (op->body) changed |= replace_in(module, op->body);
+    if (op->body) changed |= replace_in(module, users, op->body);
     if (op->opcode == PTC_OP_LAYERNORM_GRAD || op->opcode == PTC_OP_RMSNORM_GRAD)
-      changed |= replace_uses(module, op);
+      changed |= replace_uses(module, users, op);
   }
   return changed;
 }
 
-void ptc_fuse_norms(ptc_module_t *module) {
+void ptc_fuse_norms(ptc_module_t *module, ptc_arena_t *scratch) {
   bool changed = false;
-  for (ptc_func_t *func = module->funcs; func; func = func->next)
-    changed |= replace_in(module, func->body);
+  for (ptc_func_t *func = module->funcs; func; func = func->next) {
+    users_t users = {.arena = scratch};
+    ptc_block_walk(func->body, note_user, &users);
+    changed |= replace_in(module, &users, func->body);
+    ptc_map_deinit(&users.of_norm);
+  }
   if (changed) ptc_simplify_dce(module);
 }

@@ -99,7 +99,9 @@ static ptc_status_t lower_func(ptc_lower_t *lower, const ptc_func_t *func, ptc_t
   ptc_place_t **places = PTC_ARENA_ARRAY(lower->scratch, ptc_place_t *, func->num_results);
   ptc_step_list_t steps = {0};
   plan_results(lower, func, places);
+  ptc_uses_init(&lower->uses, lower->scratch, func->body);
   ptc_status_t status = ptc_lower_block(lower, func->body, &steps);
+  ptc_uses_deinit(&lower->uses);
   if (status == PTC_OK) status = lower_results(lower, func, places, task, &steps);
   if (status == PTC_OK) status = lower_states(lower, func, &steps);
   task->num_steps = (int32_t)steps.len;

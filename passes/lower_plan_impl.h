@@ -37,6 +37,7 @@ typedef struct ptc_lower_s {
   ptc_plan_t *plan;
   ptc_arena_t *arena;    // the plan's
   ptc_arena_t *scratch;  // of this pass
+  ptc_use_map_t uses;    // of the function that is lowered
   ptc_map_t places;      // value -> ptc_place_t *
   ptc_map_t wanted;      // value -> ptc_place_t * where it should be made
   ptc_map_t grads;       // values that are gradients of parameters -> what they are called

@@ -168,7 +168,8 @@ static ptc_status_t fill_args(ptc_lower_t *lower, const ptc_built_kernel_t *buil
 ptc_status_t ptc_lower_kernel(ptc_lower_t *lower, ptc_op_t *const *ops, int32_t count,
                               ptc_step_list_t *out) {
   ptc_built_kernel_t built;
-  PTC_TRY(ptc_build_kernel(lower->diag, lower->arena, "kernel", ops, count, &built));
+  PTC_TRY(ptc_build_kernel_by_uses(lower->diag, lower->arena, &lower->uses, "kernel", ops, count,
+                                   &built));
   bool writes = false;
   for (int32_t p = 0; p < built.kernel->num_params; ++p)
     writes = writes || built.kernel->params[p].mode != PTC_KPARAM_IN;

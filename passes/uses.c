@@ -1,4 +1,4 @@
-#include "passes/build_impl.h"
+#include "passes/uses.h"
 
 typedef struct scan_s {
   ptc_use_map_t *uses;
