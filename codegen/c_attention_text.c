@@ -3,7 +3,8 @@
 #include "codegen/c_attention_impl.h"
 
 const char *const ptc_attention_vectors[] = {
-    "// --- vectors of 8 floats\n"
+    "// --- vectors of 8 floats, passed between functions of this file alone\n"
+    "#pragma GCC diagnostic ignored \"-Wpsabi\"\n"
     "typedef float vec __attribute__((vector_size(32), may_alias));\n"
     "typedef int32_t ivec __attribute__((vector_size(32), may_alias));\n"
     "#define INLINE static inline __attribute__((always_inline))\n"
