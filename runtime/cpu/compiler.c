@@ -25,8 +25,8 @@ static const char *const common_flags[] = {
     "-shared",
     "-w",
 #ifdef PTC_SANITIZE
-    // As the program itself, at a level that compiles quickly.
-    "-O1",
+    // As the program itself, and compiled quickly: what is checked does not run for long.
+    "-O0",
     "-g",
     ("-fsanitize=" PTC_SANITIZE),
     "-fno-sanitize-recover=all",
