@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 int unit_main(const char *suite, const unit_test_t *tests, int num_tests) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
@@ -29,4 +30,9 @@ uint64_t unit_random(uint64_t *state) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
+}
+
+void unit_make_folder(char out_path[32]) {
+  snprintf(out_path, 32, "%s/ptc_test_XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(out_path));
 }

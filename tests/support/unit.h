@@ -19,6 +19,9 @@ uint64_t unit_seed(void);
 // The next number of a small generator (splitmix64).
 uint64_t unit_random(uint64_t *state);
 
+// A new folder, in |out_path|: in memory where that is possible, since syncs to a disk take their time.
+void unit_make_folder(char out_path[32]);
+
 // A check that names the row of a table when it fails.
 #define UNIT_CHECK(condition, row)                                                                \
   ((void)CU_assertImplementation((condition) ? CU_TRUE : CU_FALSE, __LINE__, (row), __FILE__, "", \

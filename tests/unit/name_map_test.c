@@ -9,11 +9,11 @@
 #include "frontend/driver/compile.h"
 #include "tests/support/unit.h"
 
-static char folder[] = "/tmp/ptc_name_map_XXXXXX";
+static char folder[32];
 static char path[64], other[64];
 
 static void test_set_up(void) {
-  CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+  unit_make_folder(folder);
   snprintf(path, sizeof(path), "%s/a", folder);
   snprintf(other, sizeof(other), "%s/b", folder);
 }

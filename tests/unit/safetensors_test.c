@@ -10,7 +10,7 @@
 
 #include "tests/support/unit.h"
 
-static char folder[] = "/tmp/ptc_safetensors_XXXXXX";
+static char folder[32];
 static char path[64];
 
 static const char *first_id(const ptc_diag_t *diag) {
@@ -374,7 +374,7 @@ static void test_clean_up(void) {
 }
 
 static void test_set_up(void) {
-  CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+  unit_make_folder(folder);
   snprintf(path, sizeof(path), "%s/t", folder);
 }
 

@@ -8,7 +8,7 @@
 #include "runtime/name_map.h"
 #include "tests/support/unit.h"
 
-static char folder[] = "/tmp/ptc_weights_XXXXXX";
+static char folder[32];
 static char one[64], two[64], whole[64], list[96];
 
 static void write_text(const char *path, const char *text) {
@@ -19,7 +19,7 @@ static void write_text(const char *path, const char *text) {
 }
 
 static void test_set_up(void) {
-  CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+  unit_make_folder(folder);
   snprintf(one, sizeof(one), "%s/one.safetensors", folder);
   snprintf(two, sizeof(two), "%s/two.safetensors", folder);
   snprintf(whole, sizeof(whole), "%s/model.safetensors", folder);
