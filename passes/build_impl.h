@@ -12,7 +12,7 @@ typedef struct ptc_kbuild_s {
   ptc_module_t *module;
   ptc_op_t *const *ops;
   int32_t num_ops;
-  ptc_map_t members;  // op of the group -> itself
+  ptc_map_t members;          // op of the group -> itself
   const ptc_use_map_t *uses;  // NULL: not known
   ptc_kernel_builder_t kb;
   ptc_value_t *values[PTC_KERNEL_MAX_PARAMS], *inputs[PTC_KERNEL_MAX_PARAMS];
@@ -66,14 +66,14 @@ typedef ptc_kx_t (*ptc_kbuild_fn_t)(ptc_kbuild_t *b, const ptc_op_t *op, int32_t
 ptc_kbuild_fn_t ptc_kbuild_fn(ptc_opcode_t opcode);
 // Elementwise ops (build_elementwise.c), structure (build_structure.c), reductions and composites
 // (build_rows.c), optimizers (build_optimizer.c).
-#define PTC_KBUILD_FNS(X)                                                                   \
-  X(elementwise)                                                                            \
-  X(constant)                                                                               \
-  X(iota) X(random) X(dropout) X(where) X(broadcast) X(rename) X(split) X(concat) X(window) \
-      X(gather) X(shard) X(reduce_sum) X(reduce_max) X(argmax) X(einsum) X(softmax)         \
-          X(softmax_grad) X(layernorm) X(layernorm_grad) X(rmsnorm) X(rmsnorm_grad)         \
-              X(cross_entropy) X(cross_entropy_grad) X(rope) X(adamw) X(sgd) X(square_sum)  \
-                  X(all_finite)
+#define PTC_KBUILD_FNS(X)                                                                     \
+  X(elementwise)                                                                              \
+  X(constant)                                                                                 \
+  X(iota)                                                                                     \
+  X(random) X(dropout) X(where) X(broadcast) X(rename) X(split) X(concat) X(window) X(gather) \
+      X(shard) X(reduce_sum) X(reduce_max) X(argmax) X(einsum) X(softmax) X(softmax_grad)     \
+          X(layernorm) X(layernorm_grad) X(rmsnorm) X(rmsnorm_grad) X(cross_entropy)          \
+              X(cross_entropy_grad) X(rope) X(adamw) X(sgd) X(square_sum) X(all_finite)
 #define PTC_KBUILD_FN(name)                                                       \
   ptc_kx_t ptc_kbuild_##name(ptc_kbuild_t *b, const ptc_op_t *op, int32_t result, \
                              const ptc_kx_t *index);
