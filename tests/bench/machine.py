@@ -148,9 +148,11 @@ class Ptc:
         self.process.send_signal(signal.SIGSTOP)
 
     def rows(self):
+        """Those of steps; their "seconds" count from the run's start."""
         try:
             with open(self.metrics) as file:
-                return [json.loads(line) for line in file if line.endswith("}\n")]
+                rows = [json.loads(line) for line in file if line.endswith("}\n")]
+            return [row for row in rows if row["kind"] == "train"]
         except FileNotFoundError:
             return []
 
@@ -166,7 +168,8 @@ class Ptc:
         self.process.send_signal(signal.SIGCONT)
         self.wait_for(done + count + 1)
         self.process.send_signal(signal.SIGSTOP)
-        return [row["seconds"] for row in self.rows()[done + 1:done + 1 + count]]
+        ends = [row["seconds"] for row in self.rows()[done:done + 1 + count]]
+        return [end - begin for begin, end in zip(ends, ends[1:])]
 
     def close(self):
         self.process.kill()

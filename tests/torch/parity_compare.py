@@ -21,8 +21,10 @@ def read_losses(directory):
                     | {"loss." + name: value for name, value in row.items() if name != "loss"}
                     for row in json.load(file)]
     with open(os.path.join(directory, "metrics.jsonl")) as file:
-        rows = map(json.loads, file)
-        return [row for row in rows if "loss" in row]
+        rows = [row for row in map(json.loads, file) if row["kind"] == "train"]
+    return [{"loss": row["loss"]}
+            | {"loss." + name: value for name, value in row["losses"].items() if name != "loss"}
+            for row in rows]
 
 
 def check_losses(want, got, limit, report):
@@ -33,7 +35,8 @@ def check_losses(want, got, limit, report):
     worst = {}
     for step, (a, b) in enumerate(zip(want, got)):
         for name, value in a.items():
-            error = abs((b.get(name) or float("inf")) - value) / abs(value)
+            error = abs(b.get(name, float("inf")) - value) / abs(value)
+            error = float("inf") if error != error else error
             worst[name] = max(worst.get(name, (-1.0, 0)), (error, step + 1))
     first, last = want[0]["loss"], want[-1]["loss"]
     told = ", ".join(f"{name} {error:.1e} (step {step})" for name, (error, step) in worst.items())

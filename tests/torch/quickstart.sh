@@ -32,11 +32,13 @@ work=build/quickstart
 SECONDS=0
 bash samples/quickstart.sh --steps "$steps" --threads "$threads" --build "$build" --work $work || exit 3
 took=$SECONDS
-ptc=$(sed -n 's/.*"val_loss": \([0-9.e+-]*\).*/\1/p' $work/run/metrics.jsonl | tail -n 1)
+ptc=$(sed -n 's/^{"kind": *"eval".*"loss": *\([0-9][0-9.e+-]*\),.*/\1/p' $work/run/metrics.jsonl |
+  tail -n 1)
+[ -n "$ptc" ] || { echo "quickstart.sh: no held-out loss in $work/run/metrics.jsonl" >&2; exit 3; }
 echo
 echo "== PyTorch, $steps steps"
 torch=$(THREADS=$threads /usr/bin/python3 tests/torch/quickstart.py "$build/ptc" $work "$steps" | head -n 1)
-awk -v ptc="${ptc:-nan}" -v torch="$torch" -v took="$took" 'BEGIN {
+awk -v ptc="$ptc" -v torch="$torch" -v took="$took" 'BEGIN {
   off = (ptc - torch) / torch
   ok = off <= 0.02 && off >= -0.02
   printf "held-out loss: ptc %.4f, PyTorch %.4f, %+.2f %% (allowed 2 %%): %s; the quickstart took %d s\n",
