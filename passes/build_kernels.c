@@ -95,7 +95,9 @@ static void store_index(ptc_kbuild_t *b, const ptc_op_t *op, const ptc_type_t *t
     const bool merged =
         op->opcode == PTC_OP_MERGE && type->dims[i].name == ptc_op_string(op, "into");
     if (!merged) {
-      out_index[i] = loop >= 0 ? ptc_kb_index(&b->kb, loop) : PTC_KX_NONE;
+      // A dim that no loop runs over has one element.
+      out_index[i] =
+          loop >= 0 ? ptc_kb_index(&b->kb, loop) : ptc_kb_const(&b->kb, PTC_I32, 0);
       continue;
     }
     const ptc_attr_t *dims = ptc_op_attr(op, "dims");
