@@ -15,13 +15,16 @@ struct ptc_nvrtc_s {
 
 static const char *const library_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 
+// It stays mapped: what it keeps for itself until the process ends must not look lost.
+static const int open_flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
+
 // Tries |folder|/NAME for every name (|folder| NULL: the loader's own search), noting what was tried.
 static void *open_in(const char *folder, ptc_str_t *tried) {
   for (size_t i = 0; i < sizeof library_names / sizeof *library_names; ++i) {
     ptc_str_t path = {0};
     if (folder) ptc_str_printf(&path, "%s/", folder);
     ptc_str_append(&path, library_names[i]);
-    void *library = dlopen(path.data, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(path.data, open_flags);
     if (!library) ptc_str_printf(tried, "%s%s", tried->len ? ", " : "", path.data);
     ptc_str_deinit(&path);
     if (library) return library;
@@ -32,7 +35,7 @@ static void *open_in(const char *folder, ptc_str_t *tried) {
 static void *open_library(ptc_str_t *tried) {
   const char *file = getenv("PTC_NVRTC");
   if (file) {
-    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(file, open_flags);
     if (!library) ptc_str_append(tried, file);
     return library;
   }
