@@ -26,6 +26,7 @@ typedef struct run_s {
   int64_t saved_step;       // of the last checkpoint, -1: none
   int64_t num_measured;     // steps of the profile
   double measured_s;
+  bool has_loss;  // a step was made
   double loss, begin;
 } run_t;
 
@@ -172,6 +173,13 @@ static ptc_status_t one_step(run_t *run) {
   run->loss = ptc_session_loss(session, session->train);
   run->measured_s += ptc_progress_now() - filled;
   run->num_measured++;
+  if (run->options->profile && !run->has_loss && run->step + 1 < run->num_steps) {
+    // In the first step the system still hands out the memory: it is not counted where others follow.
+    ptc_executor_set_profile(session->executor, true);
+    run->num_measured = 0;
+    run->measured_s = 0;
+  }
+  run->has_loss = true;
   if (run->step == 0 && run->options->dump_grads)
     PTC_TRY(ptc_run_state_dump_grads(session, run->options->dump_grads));
   run->step++;
@@ -253,7 +261,7 @@ static ptc_status_t train(run_t *run) {
   ptc_status_t status = all_steps(run);
   ptc_progress_break(&run->progress);
   if (status == PTC_OK && options->profile && run->num_measured) status = report_profile(run);
-  if (status == PTC_OK && run->num_measured) printf("loss %.9g\n", run->loss);
+  if (status == PTC_OK && run->has_loss) printf("loss %.9g\n", run->loss);
   return status;
 }
 
