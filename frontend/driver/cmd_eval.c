@@ -8,6 +8,7 @@
 #include "frontend/driver/evaluate.h"
 #include "frontend/driver/interrupt.h"
 #include "frontend/driver/options.h"
+#include "frontend/driver/plan_command.h"
 #include "frontend/driver/run_plan.h"
 #include "frontend/driver/run_state.h"
 
@@ -49,14 +50,11 @@ static const struct option long_options[] = {
 };
 
 static int usage_error(const char *what, const char *value) {
-  fprintf(stderr, "ptc eval: %s%s%s\nrun `ptc eval --help` for the options\n", what,
-          value ? ": " : "", value ? value : "");
-  return PTC_EXIT_USAGE;
+  return ptc_options_usage_error("ptc eval", what, value);
 }
 
 // -1: go on; else the exit status.
 static int read_option(int option, char *const *argv, eval_args_t *args) {
-  int64_t count;
   switch (option) {
     case OPT_CKPT: args->ckpt = optarg; return -1;
     case OPT_DATA:
@@ -68,16 +66,16 @@ static int read_option(int option, char *const *argv, eval_args_t *args) {
                  ? -1
                  : usage_error("--batches takes a whole number from 1", optarg);
     case OPT_THREADS:
-      if (!ptc_options_read_count(optarg, 1, &count) || count > PTC_MAX_THREADS)
-        return usage_error("--threads takes a whole number from 1 to 1024", optarg);
-      args->session.num_threads = (int32_t)count;
-      return -1;
+      return ptc_options_read_threads(optarg, &args->session.num_threads)
+                 ? -1
+                 : usage_error("--threads takes a whole number from 1 to 1024", optarg);
     default:
       return ptc_options_read_common(&args->common, option, "ptc eval", usage, argv, long_options);
   }
 }
 
-static ptc_status_t evaluate(ptc_session_t *session, const eval_args_t *args) {
+static ptc_status_t evaluate(ptc_session_t *session, const void *arg) {
+  const eval_args_t *args = arg;
   if (!session->eval)
     return ptc_error(session->diag, (ptc_loc_t){.file = session->path}, PTC_INVALID_INPUT,
                      "no-task", "the plan has no task \"eval\"");
@@ -110,16 +108,10 @@ int ptc_eval_main(int argc, char **argv) {
   args.session.quiet = args.common.quiet;
   char *run_dir = ptc_options_run_dir(argv[optind]);
   if (!args.ckpt) args.ckpt = run_dir;
-  ptc_diag_t diag;
-  ptc_diag_init(&diag);
-  ptc_session_t session;
-  ptc_status_t status = ptc_session_open(&diag, argv[optind], &args.session, &session);
-  if (status == PTC_OK) status = evaluate(&session, &args);
-  ptc_session_close(&session);
-  ptc_options_print_diagnostics(&args.common, &diag);
-  ptc_diag_deinit(&diag);
+  const ptc_status_t status = ptc_plan_command(
+      &(ptc_plan_command_t){argv[optind], &args.common, &args.session, evaluate, &args});
   free(run_dir);
-  ptc_status_t written = ptc_options_close_stdout();
+  const ptc_status_t written = ptc_options_close_stdout();
   if (*ptc_interrupt_flag()) ptc_interrupt_die(*ptc_interrupt_flag());
   return ptc_status_exit_code(status != PTC_OK ? status : written);
 }

@@ -30,9 +30,7 @@ static const struct option long_options[] = {
 };
 
 static int usage_error(const char *what, const char *value) {
-  fprintf(stderr, "ptc export: %s%s%s\nrun `ptc export --help` for the options\n", what,
-          value ? ": " : "", value ? value : "");
-  return PTC_EXIT_USAGE;
+  return ptc_options_usage_error("ptc export", what, value);
 }
 
 int ptc_export_main(int argc, char **argv) {

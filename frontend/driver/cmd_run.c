@@ -6,6 +6,7 @@
 #include "frontend/driver/commands.h"
 #include "frontend/driver/interrupt.h"
 #include "frontend/driver/options.h"
+#include "frontend/driver/plan_command.h"
 #include "frontend/driver/run_plan.h"
 
 static const char usage[] =
@@ -89,9 +90,7 @@ static const struct option long_options[] = {
 };
 
 static int usage_error(const char *what, const char *value) {
-  fprintf(stderr, "ptc run: %s%s%s\nrun `ptc run --help` for the options\n", what,
-          value ? ": " : "", value ? value : "");
-  return PTC_EXIT_USAGE;
+  return ptc_options_usage_error("ptc run", what, value);
 }
 
 static int read_count(const char *what, int64_t least, int64_t *out_count) {
@@ -101,7 +100,6 @@ static int read_count(const char *what, int64_t least, int64_t *out_count) {
 // -1: go on; else the exit status.
 static int read_option(int option, char *const *argv, run_args_t *args) {
   ptc_run_plan_options_t *run = &args->run;
-  int64_t count;
   switch (option) {
     case OPT_DATA:
       if (run->num_data == PTC_MAX_DATA) return usage_error("too many --data", NULL);
@@ -127,10 +125,9 @@ static int read_option(int option, char *const *argv, run_args_t *args) {
                  : usage_error("--set takes NAME=VALUE", optarg);
     case OPT_SEED: return read_count("--seed takes a whole number from 0", 0, &run->seed);
     case OPT_THREADS:
-      if (!ptc_options_read_count(optarg, 1, &count) || count > PTC_MAX_THREADS)
-        return usage_error("--threads takes a whole number from 1 to 1024", optarg);
-      args->session.num_threads = (int32_t)count;
-      return -1;
+      return ptc_options_read_threads(optarg, &args->session.num_threads)
+                 ? -1
+                 : usage_error("--threads takes a whole number from 1 to 1024", optarg);
     case OPT_PROFILE: run->profile = true; return -1;
     case OPT_DUMP_GRADS: run->dump_grads = optarg; return -1;
     case OPT_KEEP_GOING: run->keep_going = true; return -1;
@@ -147,6 +144,10 @@ static int check_options(const run_args_t *args) {
   if (run->eval_every && !run->num_val) return usage_error("--eval-every needs --val", NULL);
   if (run->map && !run->init) return usage_error("--map needs --init", NULL);
   return -1;
+}
+
+static ptc_status_t train(ptc_session_t *session, const void *options) {
+  return ptc_run_plan(session, options);
 }
 
 int ptc_run_main(int argc, char **argv) {
@@ -167,17 +168,10 @@ int ptc_run_main(int argc, char **argv) {
   args.run.num_sets = args.common.num_overrides;
   char *run_dir = ptc_options_run_dir(argv[optind]);
   if (!args.run.run_dir) args.run.run_dir = run_dir;
-
-  ptc_diag_t diag;
-  ptc_diag_init(&diag);
-  ptc_session_t session;
-  ptc_status_t status = ptc_session_open(&diag, argv[optind], &args.session, &session);
-  if (status == PTC_OK) status = ptc_run_plan(&session, &args.run);
-  ptc_session_close(&session);
-  ptc_options_print_diagnostics(&args.common, &diag);
-  ptc_diag_deinit(&diag);
+  const ptc_status_t status = ptc_plan_command(
+      &(ptc_plan_command_t){argv[optind], &args.common, &args.session, train, &args.run});
   free(run_dir);
-  ptc_status_t written = ptc_options_close_stdout();
+  const ptc_status_t written = ptc_options_close_stdout();
   // SIGTERM is the polite way to end a run: all went well. SIGINT is told on.
   const int signal = *ptc_interrupt_flag();
   if (signal && (signal == SIGINT || status != PTC_OK)) ptc_interrupt_die(signal);

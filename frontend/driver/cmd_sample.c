@@ -9,6 +9,7 @@
 #include "frontend/driver/commands.h"
 #include "frontend/driver/interrupt.h"
 #include "frontend/driver/options.h"
+#include "frontend/driver/plan_command.h"
 #include "frontend/driver/run_state.h"
 #include "frontend/driver/sampler.h"
 #include "ir/base/vec.h"
@@ -63,9 +64,7 @@ static const struct option long_options[] = {
 };
 
 static int usage_error(const char *what, const char *value) {
-  fprintf(stderr, "ptc sample: %s%s%s\nrun `ptc sample --help` for the options\n", what,
-          value ? ": " : "", value ? value : "");
-  return PTC_EXIT_USAGE;
+  return ptc_options_usage_error("ptc sample", what, value);
 }
 
 // -1: go on; else the exit status.
@@ -92,10 +91,9 @@ static int read_option(int option, char *const *argv, sample_args_t *args) {
       args->sample.seed = (uint64_t)count;
       return -1;
     case OPT_THREADS:
-      if (!ptc_options_read_count(optarg, 1, &count) || count > PTC_MAX_THREADS)
-        return usage_error("--threads takes a whole number from 1 to 1024", optarg);
-      args->session.num_threads = (int32_t)count;
-      return -1;
+      return ptc_options_read_threads(optarg, &args->session.num_threads)
+                 ? -1
+                 : usage_error("--threads takes a whole number from 1 to 1024", optarg);
     default:
       return ptc_options_read_common(&args->common, option, "ptc sample", usage, argv,
                                      long_options);
@@ -153,7 +151,8 @@ static ptc_status_t write_tokens(ptc_session_t *session, ptc_sampler_t *sampler,
   return PTC_OK;
 }
 
-static ptc_status_t sample(ptc_session_t *session, const sample_args_t *args) {
+static ptc_status_t sample(ptc_session_t *session, const void *arg) {
+  const sample_args_t *args = arg;
   ptc_sampler_t sampler;
   tokens_t tokens = {0};
   ptc_status_t status = ptc_sampler_open(session, &sampler);
@@ -179,16 +178,10 @@ int ptc_sample_main(int argc, char **argv) {
   args.session.quiet = args.common.quiet;
   char *run_dir = ptc_options_run_dir(argv[optind]);
   if (!args.ckpt) args.ckpt = run_dir;
-  ptc_diag_t diag;
-  ptc_diag_init(&diag);
-  ptc_session_t session;
-  ptc_status_t status = ptc_session_open(&diag, argv[optind], &args.session, &session);
-  if (status == PTC_OK) status = sample(&session, &args);
-  ptc_session_close(&session);
-  ptc_options_print_diagnostics(&args.common, &diag);
-  ptc_diag_deinit(&diag);
+  const ptc_status_t status = ptc_plan_command(
+      &(ptc_plan_command_t){argv[optind], &args.common, &args.session, sample, &args});
   free(run_dir);
-  ptc_status_t written = ptc_options_close_stdout();
+  const ptc_status_t written = ptc_options_close_stdout();
   if (*ptc_interrupt_flag()) ptc_interrupt_die(*ptc_interrupt_flag());
   return ptc_status_exit_code(status != PTC_OK ? status : written);
 }

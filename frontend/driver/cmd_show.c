@@ -60,9 +60,7 @@ static const struct {
 enum { NUM_PARTS = sizeof parts / sizeof *parts };
 
 static int usage_error(const char *what, const char *value) {
-  fprintf(stderr, "ptc show: %s%s%s\nrun `ptc show --help` for the options\n", what,
-          value ? ": " : "", value ? value : "");
-  return PTC_EXIT_USAGE;
+  return ptc_options_usage_error("ptc show", what, value);
 }
 
 // -1: go on; else the exit status.

@@ -89,9 +89,7 @@ static const struct option long_options[] = {
 };
 
 static int usage_error(const char *what, const char *value) {
-  fprintf(stderr, "ptc interpret: %s%s%s\nrun `ptc interpret --help` for the options\n", what,
-          value ? ": " : "", value ? value : "");
-  return PTC_EXIT_USAGE;
+  return ptc_options_usage_error("ptc interpret", what, value);
 }
 
 // Whole numbers from 1 to a billion.

@@ -9,6 +9,7 @@
 
 #include "ir/base/str.h"
 #include "passes/pass.h"
+#include "runtime/cpu/thread_pool.h"
 
 bool ptc_options_add_override(ptc_common_options_t *options, char *text) {
   char *equals = strchr(text, '=');
@@ -65,6 +66,13 @@ bool ptc_options_read_count(const char *text, int64_t least, int64_t *out_count)
   return end != text && !*end && !errno && value >= least && value <= 1000000000000000;
 }
 
+bool ptc_options_read_threads(const char *text, int32_t *out_count) {
+  int64_t count;
+  if (!ptc_options_read_count(text, 1, &count) || count > PTC_MAX_THREADS) return false;
+  *out_count = (int32_t)count;
+  return true;
+}
+
 bool ptc_options_read_number(const char *text, double *out_value) {
   char *end;
   *out_value = strtod(text, &end);
@@ -114,6 +122,12 @@ int ptc_options_bad_option(const char *program, int option, char *const *argv,
     print_near(ptc_nearest_name(name, names, count), "--");
   }
   fprintf(stderr, "\nrun `%s --help` for the options\n", program);
+  return PTC_EXIT_USAGE;
+}
+
+int ptc_options_usage_error(const char *program, const char *what, const char *value) {
+  fprintf(stderr, "%s: %s%s%s\nrun `%s --help` for the options\n", program, what, value ? ": " : "",
+          value ? value : "", program);
   return PTC_EXIT_USAGE;
 }
 

@@ -32,6 +32,8 @@ int ptc_options_read_common(ptc_common_options_t *options, int option, const cha
                             const struct option *long_options);
 // Whole numbers from |least| to 10^15.
 bool ptc_options_read_count(const char *text, int64_t least, int64_t *out_count);
+// Of --threads: from 1 to PTC_MAX_THREADS (thread_pool.h).
+bool ptc_options_read_threads(const char *text, int32_t *out_count);
 // Finite numbers from 0.
 bool ptc_options_read_number(const char *text, double *out_value);
 
@@ -52,6 +54,8 @@ void ptc_options_guard_streams(void);
 // Returns PTC_EXIT_USAGE.
 int ptc_options_bad_option(const char *program, int option, char *const *argv,
                            const struct option *long_options);
+// "PROGRAM: WHAT: VALUE" (|value| may be NULL) and where to read on. Returns PTC_EXIT_USAGE.
+int ptc_options_usage_error(const char *program, const char *what, const char *value);
 // "there is no pass ...", with the pass that may have been meant. Returns PTC_EXIT_USAGE.
 int ptc_options_bad_pass(const char *program, const char *name);
 // Flushes stdout; PTC_IO with a message on stderr if the output could not be written (full disk).
