@@ -1,4 +1,4 @@
-// Private to codegen/c_nest*.c: what is known of a loop nest before it is printed.
+// Private to codegen/*_nest*.c: what is known of a loop nest before it is printed.
 //
 // A reduction is of one of three kinds: ROW (over the row dims), COLUMN (over the column dims; its addend may vary
 // over row dims or not) and FULL (over both). Two stages: 0 computes what needs no column or full reduction,

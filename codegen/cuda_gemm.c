@@ -18,22 +18,12 @@ typedef struct operand_s {
   bool k_chunks, row_chunks;
 } operand_t;
 
-// Strides of a LOAD whose indices are plain loop dims, each once. False for anything else.
+// Strides of a LOAD that is affine in the loop dims. False for anything else.
 static bool plain_load(const ptc_kernel_t *kernel, const ptc_kexpr_t *load, int64_t *strides) {
-  if (load->kind != PTC_KX_LOAD || load->guard != PTC_KX_NONE) return false;
-  const ptc_kparam_t *param = &kernel->params[load->param];
-  int64_t stride = 1;
-  for (int32_t i = 0; i < PTC_KERNEL_MAX_DIMS; ++i) strides[i] = 0;
-  for (int32_t i = param->num_dims - 1; i >= 0; --i) {
-    const ptc_kexpr_t *index = &kernel->exprs[load->args[i]];
-    if (index->kind == PTC_KX_INDEX) {
-      if (strides[index->dim]) return false;
-      strides[index->dim] = stride;
-    } else if (index->kind != PTC_KX_CONST || index->value != 0) {
-      return false;
-    }
-    stride *= param->extents[i];
-  }
+  if (load->kind != PTC_KX_LOAD || load->guard != PTC_KX_NONE || load->checked) return false;
+  const ptc_c_affine_t address = ptc_c_address(kernel, load->param, load->args);
+  if (address.num_terms || address.base) return false;
+  memcpy(strides, address.coef, sizeof address.coef);
   return true;
 }
 

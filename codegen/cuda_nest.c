@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "codegen/c_nest.h"
 #include "codegen/cuda_codegen.h"
 
 enum { COL_CHUNK = 32, MAP_ITEMS = 4, MAX_ITEMS = 16, WARP = 32, SHORT_ROW = 256 };
@@ -29,6 +30,17 @@ static const ptc_kexpr_t *at(const nest_t *nest, ptc_kx_t expr) {
 
 static bool is_col_reduce(const nest_t *nest, const ptc_kexpr_t *e) {
   return e->kind == PTC_KX_REDUCE && (e->over & nest->col);
+}
+
+// Whether a column reduction gives one value per element of the row.
+static bool is_wide(const nest_t *nest, const ptc_kexpr_t *e) {
+  return !(e->over & nest->row) && (at(nest, e->args[0])->varies & nest->row);
+}
+
+// Whether pass |level| over the row serves |e|: a row or full reduction of that level.
+static bool is_of_pass(const nest_t *nest, int32_t expr, int32_t level) {
+  const ptc_kexpr_t *e = at(nest, expr);
+  return e->kind == PTC_KX_REDUCE && (e->over & nest->row) && nest->level[expr] == level;
 }
 
 // Levels, and what depends on column reductions.
@@ -56,13 +68,6 @@ static void analyze(nest_t *nest) {
   }
 }
 
-static uint32_t store_varies(const nest_t *nest, const ptc_kstore_t *store) {
-  uint32_t varies = at(nest, store->value)->varies;
-  for (int32_t i = 0; i < nest->kernel->params[store->param].num_dims; ++i)
-    varies |= at(nest, store->index[i])->varies;
-  return varies;
-}
-
 static bool store_is_late(const nest_t *nest, const ptc_kstore_t *store) {
   bool late = nest->late[store->value];
   for (int32_t i = 0; i < nest->kernel->params[store->param].num_dims; ++i)
@@ -72,7 +77,7 @@ static bool store_is_late(const nest_t *nest, const ptc_kstore_t *store) {
 
 // `i_b == 0 && ...` for the loop dims of |among| that the store does not vary over; NULL if there are none.
 static const char *once_test(const nest_t *nest, const ptc_kstore_t *store, uint32_t among) {
-  const uint32_t varies = store_varies(nest, store);
+  const uint32_t varies = ptc_nest_store_varies(nest->kernel, store);
   ptc_str_t test = {0};
   for (int32_t d = 0; d < nest->kernel->num_dims; ++d) {
     if (!(among >> d & 1) || (varies >> d & 1) || nest->kernel->dims[d].extent <= 1) continue;
@@ -194,7 +199,7 @@ static void print_pass(nest_t *nest, int32_t level, int32_t indent) {
   bool any = false;
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
-    if (e->kind != PTC_KX_REDUCE || !(e->over & nest->row) || nest->level[i] != level) continue;
+    if (!is_of_pass(nest, i, level)) continue;
     any = true;
     ptc_c_hoist(&nest->scope, e->args[0], nest->row, indent, out);
     ptc_str_printf(out, "%*s%s %s = %s;\n", indent, "", acc_type(nest, e), acc_name(nest, i),
@@ -209,7 +214,7 @@ static void print_pass(nest_t *nest, int32_t level, int32_t indent) {
   ptc_cuda_decode(&nest->scope, nest->row, "e", indent + 2, out);
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
-    if (e->kind != PTC_KX_REDUCE || !(e->over & nest->row) || nest->level[i] != level) continue;
+    if (!is_of_pass(nest, i, level)) continue;
     if (e->reduce == PTC_KX_ARGMAX) {
       ptc_c_eval(&nest->scope, e->args[0], indent + 2, out);
       print_join_argmax(nest, acc_name(nest, i), ptc_arena_printf(nest->arena, "place%d", i),
@@ -222,7 +227,7 @@ static void print_pass(nest_t *nest, int32_t level, int32_t indent) {
   ptc_c_scope_restore(&nest->scope, saved);
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
-    if (e->kind != PTC_KX_REDUCE || !(e->over & nest->row) || nest->level[i] != level) continue;
+    if (!is_of_pass(nest, i, level)) continue;
     static const char *const kinds[] = {"sum", "max", "argmax", "all"};
     const char *suffix = nest->team == WARP ? "warp" : "block";
     if (e->reduce == PTC_KX_ARGMAX)
@@ -252,7 +257,7 @@ static void print_row_stores(nest_t *nest, int32_t indent) {
   for (int32_t s = 0; s < kernel->num_stores; ++s) {
     const ptc_kstore_t *store = &kernel->stores[s];
     if (store_is_late(nest, store)) continue;
-    if (store_varies(nest, store) & nest->row) {
+    if (ptc_nest_store_varies(nest->kernel, store) & nest->row) {
       any = true;
       ptc_c_hoist(&nest->scope, store->value, nest->row, indent, out);
     } else {
@@ -270,7 +275,7 @@ static void print_row_stores(nest_t *nest, int32_t indent) {
   ptc_cuda_decode(&nest->scope, nest->row, "e", indent + 2, out);
   for (int32_t s = 0; s < kernel->num_stores; ++s)
     if (!store_is_late(nest, &kernel->stores[s]) &&
-        (store_varies(nest, &kernel->stores[s]) & nest->row))
+        (ptc_nest_store_varies(nest->kernel, &kernel->stores[s]) & nest->row))
       print_store(nest, &kernel->stores[s], nest->grid | nest->col | nest->row, indent + 2);
   ptc_str_printf(out, "%*s}\n", indent, "");
   ptc_c_scope_restore(&nest->scope, saved);
@@ -340,9 +345,7 @@ static void print_column_adds(nest_t *nest, int32_t indent) {
   ptc_cuda_decode(&nest->scope, nest->row, "e", indent + 2, out);
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
-    if (!is_col_reduce(nest, e) || (e->over & nest->row) ||
-        !(at(nest, e->args[0])->varies & nest->row))
-      continue;
+    if (!is_col_reduce(nest, e) || !is_wide(nest, e)) continue;
     const char *acc =
         in_registers(nest)
             ? ptc_arena_printf(nest->arena, "col%d[item]", i)
@@ -361,7 +364,7 @@ static void print_chunk_begin(nest_t *nest) {
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
     if (!is_col_reduce(nest, e)) continue;
-    const bool wide = !(e->over & nest->row) && (at(nest, e->args[0])->varies & nest->row);
+    const bool wide = is_wide(nest, e);
     if (!wide) {
       ptc_str_printf(out, "    %s part%d = %s;\n", acc_type(nest, e), i, acc_start(nest, e));
     } else if (in_registers(nest)) {
@@ -389,7 +392,7 @@ static void print_chunk_end(nest_t *nest) {
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
     if (!is_col_reduce(nest, e)) continue;
-    const bool wide = !(e->over & nest->row) && (at(nest, e->args[0])->varies & nest->row);
+    const bool wide = is_wide(nest, e);
     if (!wide)
       ptc_str_printf(out,
                      "    if (lane == 0) workspace[%" PRId64 " + blockIdx.x] = (double)part%d;\n",
@@ -424,7 +427,7 @@ static void print_combine(nest_t *nest, int64_t width) {
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
     if (!is_col_reduce(nest, e)) continue;
-    const bool wide = !(e->over & nest->row) && (at(nest, e->args[0])->varies & nest->row);
+    const bool wide = is_wide(nest, e);
     const char *sum = ptc_arena_printf(nest->arena, "sum%d", i);
     ptc_str_printf(out,
                    "    double %s = %s;\n"
@@ -470,7 +473,7 @@ static ptc_status_t print_columns(nest_t *nest, ptc_diag_t *diag, ptc_kernel_sha
   }
   for (int32_t s = 0; s < kernel->num_stores; ++s)
     if (store_is_late(nest, &kernel->stores[s]) &&
-        (store_varies(nest, &kernel->stores[s]) & nest->row))
+        (ptc_nest_store_varies(nest->kernel, &kernel->stores[s]) & nest->row))
       width = nest->num_row;
   const char **clean = ptc_c_scope_save(&nest->scope);
   ptc_str_printf(out,

@@ -3,8 +3,8 @@
 // adds them up in double, so that the sum does not depend on timing.
 #include <inttypes.h>
 
-#include "codegen/c_single.h"
 #include "codegen/cuda_codegen.h"
+#include "codegen/single_adder.h"
 
 static void print_entry(ptc_str_t *out, const ptc_kernel_t *kernel) {
   ptc_str_printf(
@@ -151,95 +151,18 @@ static void print_dispatch_slot(ptc_c_single_t *s, ptc_str_t *out) {
 
 // --- scatter_add, window_add
 
-enum { MAX_LOOPS = 2 * PTC_MAX_DIMS };
-
-typedef struct loop_s {
-  const char *name;
-  int64_t extent, from, to;  // strides in the operand and in the result (0: summed)
-  bool in_operand, is_free, moves_index;
-} loop_t;
-
-typedef struct adder_s {
-  ptc_c_single_t *s;
-  ptc_str_t *out;
-  loop_t loops[MAX_LOOPS];
-  int32_t num_loops, num_rows;
-  int64_t row_extent[PTC_MAX_DIMS], row_stride[PTC_MAX_DIMS];
-  const char *index_text[PTC_MAX_DIMS];
-} adder_t;
-
-static int32_t loop_named(adder_t *a, const char *name) {
-  for (int32_t i = 0; i < a->num_loops; ++i)
-    if (a->loops[i].name == name) return i;
-  a->loops[a->num_loops] = (loop_t){.name = name, .extent = 1};
-  return a->num_loops++;
-}
-
-static void add_operand(adder_t *a, bool (*is_free)(const ptc_op_t *op, const char *name)) {
-  ptc_c_single_t *s = a->s;
-  const ptc_type_t *y = ptc_single_in(s, 0), *x = ptc_single_out(s, 0);
-  for (int32_t d = 0; d < y->num_dims; ++d) {
-    loop_t *loop = &a->loops[loop_named(a, y->dims[d].name)];
-    loop->in_operand = true;
-    loop->extent = ptc_single_param(s, false, 0)->extents[d];
-    loop->from = ptc_single_stride(ptc_single_param(s, false, 0), d);
-    const int32_t at = is_free(s->op, loop->name) ? ptc_type_find_dim(x, loop->name) : -1;
-    loop->is_free = at >= 0;
-    if (at >= 0) loop->to = ptc_single_stride(ptc_single_param(s, true, 0), at);
-  }
-}
-
-static void add_row(adder_t *a, const char *name, const char *index_text) {
-  const ptc_kparam_t *to = ptc_single_param(a->s, true, 0);
-  const int32_t at = ptc_type_find_dim(ptc_single_out(a->s, 0), name);
-  a->row_extent[a->num_rows] = to->extents[at];
-  a->row_stride[a->num_rows] = ptc_single_stride(to, at);
-  a->index_text[a->num_rows++] = index_text;
-}
-
-typedef enum loop_set_e { SUMMED, BATCH, FREE } loop_set_t;
-
-static bool in_set(const loop_t *loop, loop_set_t set) {
-  return set == (!loop->is_free ? SUMMED : loop->moves_index ? BATCH : FREE);
-}
-
-static int64_t points(const adder_t *a, loop_set_t set) {
-  int64_t n = 1;
-  for (int32_t i = 0; i < a->num_loops; ++i)
-    if (in_set(&a->loops[i], set)) n *= a->loops[i].extent;
-  return n;
-}
-
-// `const int64_t iN = ...;` of the loops of |set|, from their common number |at|.
-static void decompose(const adder_t *a, loop_set_t set, const char *at, int32_t indent) {
-  int64_t below = 1;
-  for (int32_t i = a->num_loops - 1; i >= 0; --i) {
-    if (!in_set(&a->loops[i], set)) continue;
-    const int64_t extent = a->loops[i].extent > 0 ? a->loops[i].extent : 1;
-    ptc_str_printf(a->out, "%*sconst int64_t i%d = %s / %" PRId64 " %% %" PRId64 ";\n", indent, "",
-                   i, at, below, extent);
-    below *= extent;
-  }
-}
-
-static void append_offset(const adder_t *a, loop_set_t set, bool in_result) {
-  for (int32_t i = 0; i < a->num_loops; ++i) {
-    const int64_t stride = in_result ? a->loops[i].to : a->loops[i].from;
-    if (in_set(&a->loops[i], set) && stride) ptc_str_printf(a->out, " + i%d * %" PRId64, i, stride);
-  }
-}
-
-static void print_adder(adder_t *a) {
-  ptc_c_single_t *s = a->s;
-  ptc_str_t *out = a->out;
+static void print_adder(ptc_c_single_t *s, ptc_str_t *out) {
+  ptc_adder_t adder;
+  ptc_adder_init(s, &adder);
+  const ptc_adder_t *a = &adder;
   const ptc_dtype_t dtype = ptc_single_out(s, 0)->dtype;
   const char *type = ptc_single_sum_type(dtype);
   int64_t rows = 1;
   for (int32_t k = 0; k < a->num_rows; ++k) rows *= a->row_extent[k];
-  const int64_t count = points(a, SUMMED), width = points(a, FREE);
+  const int64_t count = ptc_adder_points(a, a->summed), width = ptc_adder_points(a, a->free);
   enum { ITEMS = 4 };
   const int64_t pieces = (width + ITEMS * PTC_CUDA_THREADS - 1) / (ITEMS * PTC_CUDA_THREADS);
-  s->tiles = points(a, BATCH) * rows * pieces;
+  s->tiles = ptc_adder_points(a, a->batch) * rows * pieces;
   ptc_str_printf(out,
                  "  __shared__ int list[%d], starts[9];\n"
                  "  const int64_t piece = blockIdx.x %% %" PRId64 ", r = blockIdx.x / %" PRId64
@@ -248,7 +171,7 @@ static void print_adder(adder_t *a) {
                  "  const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;\n",
                  PTC_CUDA_THREADS, pieces ? pieces : 1, pieces ? pieces : 1, rows ? rows : 1,
                  (rows ? rows : 1) * (pieces ? pieces : 1));
-  decompose(a, BATCH, "batch", 2);
+  ptc_adder_decompose(a, a->batch, "batch", 2, out);
   ptc_str_append(out, "  int64_t rest = r, row = 0;\n");
   for (int32_t k = a->num_rows - 1; k >= 0; --k)
     ptc_str_printf(out,
@@ -266,9 +189,9 @@ static void print_adder(adder_t *a) {
                  ";\n"
                  "    if (hit) {\n",
                  type, ITEMS, count, PTC_CUDA_THREADS, count);
-  decompose(a, SUMMED, "n", 6);
+  ptc_adder_decompose(a, a->summed, "n", 6, out);
   for (int32_t k = 0; k < a->num_rows; ++k)
-    ptc_str_printf(out, "      hit = hit && %s == row%d;\n", a->index_text[k], k);
+    ptc_str_printf(out, "      hit = hit && (%s) == row%d;\n", a->index_text[k], k);
   ptc_str_printf(
       out,
       "    }\n"
@@ -286,18 +209,18 @@ static void print_adder(adder_t *a) {
       "    __syncthreads();\n"
       "    for (int h = 0; h < starts[8]; ++h) {\n"
       "      const int64_t n = first + list[h];\n");
-  decompose(a, SUMMED, "n", 6);
+  ptc_adder_decompose(a, a->summed, "n", 6, out);
   ptc_str_printf(out,
                  "#pragma unroll\n"
                  "      for (int item = 0; item < %d; ++item) {\n"
                  "        const int64_t e = (piece * %d + item) * %d + threadIdx.x;\n"
                  "        if (e >= %" PRId64 ") break;\n",
                  ITEMS, ITEMS, PTC_CUDA_THREADS, width);
-  decompose(a, FREE, "e", 8);
+  ptc_adder_decompose(a, a->free, "e", 8, out);
   ptc_str_append(out, "        const int64_t from = 0");
-  append_offset(a, SUMMED, false);
-  append_offset(a, BATCH, false);
-  append_offset(a, FREE, false);
+  ptc_str_append(out, ptc_adder_offset(a, a->summed, false));
+  ptc_str_append(out, ptc_adder_offset(a, a->batch, false));
+  ptc_str_append(out, ptc_adder_offset(a, a->free, false));
   const char *element = ptc_arena_printf(s->arena, "%s[from]", ptc_single_name(s, false, 0));
   ptc_str_printf(out,
                  ";\n"
@@ -312,57 +235,11 @@ static void print_adder(adder_t *a) {
                  "    if (e >= %" PRId64 ") break;\n",
                  ptc_c_from_storage(s->arena, dtype, element), ITEMS, ITEMS, PTC_CUDA_THREADS,
                  width);
-  decompose(a, FREE, "e", 4);
+  ptc_adder_decompose(a, a->free, "e", 4, out);
   ptc_str_printf(out, "    %s[row", ptc_single_name(s, true, 0));
-  append_offset(a, BATCH, true);
-  append_offset(a, FREE, true);
+  ptc_str_append(out, ptc_adder_offset(a, a->batch, true));
+  ptc_str_append(out, ptc_adder_offset(a, a->free, true));
   ptc_str_printf(out, "] = %s;\n  }\n", ptc_single_from_sum(s, dtype, "sum[item]"));
-}
-
-static bool is_free_of_scatter(const ptc_op_t *op, const char *name) {
-  return ptc_op_dims_contain(op, "result", name) && !ptc_op_dims_contain(op, "dims", name);
-}
-
-static void print_scatter_add(ptc_c_single_t *s, ptc_str_t *out) {
-  adder_t a = {.s = s, .out = out};
-  add_operand(&a, is_free_of_scatter);
-  const ptc_attr_t *dims = ptc_op_attr(s->op, "dims");
-  for (int32_t k = 0; k < dims->count; ++k) {
-    const ptc_type_t *index = ptc_single_in(s, k + 1);
-    ptc_str_t text = {0};
-    ptc_str_printf(&text, "(int64_t)%s[0", ptc_single_name(s, false, k + 1));
-    for (int32_t d = 0; d < index->num_dims; ++d) {
-      const int32_t loop = loop_named(&a, index->dims[d].name);
-      a.loops[loop].moves_index = true;
-      ptc_str_printf(&text, " + i%d * %" PRId64, loop,
-                     ptc_single_stride(ptc_single_param(s, false, k + 1), d));
-    }
-    ptc_str_append(&text, "]");
-    add_row(&a, dims->u.dims[k], ptc_arena_strdup(s->arena, text.data));
-    ptc_str_deinit(&text);
-  }
-  print_adder(&a);
-}
-
-static bool is_free_of_window(const ptc_op_t *op, const char *name) {
-  return !ptc_op_dims_contain(op, "terms", name) || ptc_op_dims_contain(op, "keep", name);
-}
-
-static void print_window_add(ptc_c_single_t *s, ptc_str_t *out) {
-  adder_t a = {.s = s, .out = out};
-  add_operand(&a, is_free_of_window);
-  const ptc_attr_t *terms = ptc_op_attr(s->op, "terms"), *coeffs = ptc_op_attr(s->op, "coeffs");
-  ptc_str_t text = {0};
-  ptc_str_printf(&text, "(INT64_C(%" PRId64 ")", ptc_op_int(s->op, "offset"));
-  for (int32_t i = 0; i < terms->count; ++i) {
-    const int32_t loop = loop_named(&a, terms->u.dims[i]);
-    a.loops[loop].moves_index = true;
-    ptc_str_printf(&text, " + i%d * INT64_C(%" PRId64 ")", loop, coeffs->u.ints[i]);
-  }
-  ptc_str_append(&text, ")");
-  add_row(&a, ptc_op_string(s->op, "dim"), ptc_arena_strdup(s->arena, text.data));
-  ptc_str_deinit(&text);
-  print_adder(&a);
 }
 
 ptc_status_t ptc_cuda_single(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
@@ -374,8 +251,8 @@ ptc_status_t ptc_cuda_single(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_ker
     case PTC_KERNEL_SCAN: print_scan(&s, out); break;
     case PTC_KERNEL_TOPK: print_topk(&s, out); break;
     case PTC_KERNEL_DISPATCH_SLOT: print_dispatch_slot(&s, out); break;
-    case PTC_KERNEL_SCATTER_ADD: print_scatter_add(&s, out); break;
-    case PTC_KERNEL_WINDOW_ADD: print_window_add(&s, out); break;
+    case PTC_KERNEL_SCATTER_ADD:
+    case PTC_KERNEL_WINDOW_ADD: print_adder(&s, out); break;
     default:
       return ptc_error(diag, kernel->loc, PTC_UNSUPPORTED, "codegen-unsupported",
                        "kernel \"%s\" (%s) is of a kind that has no CUDA form", kernel->name,
