@@ -120,10 +120,12 @@ double ptc_executor_result_number(const ptc_executor_t *executor, const ptc_plan
 }
 
 static char *address_of(const ptc_executor_t *executor, const ptc_ref_t *ref) {
+  const ptc_buffer_t *buffer = &executor->plan->buffers[ref->buffer];
   const int64_t instance = ptc_affine_at(&ref->instance, executor->turns),
                 offset = ptc_affine_at(&ref->byte_offset, executor->turns);
-  assert(offset >= 0 && offset + ref->bytes <= executor->plan->buffers[ref->buffer].bytes);
-  return executor->arena + executor->plan->buffers[ref->buffer].offsets[instance] + offset;
+  assert(instance >= 0 && instance < buffer->num_instances);
+  assert(offset >= 0 && offset + ref->bytes <= buffer->bytes);
+  return executor->arena + buffer->offsets[instance] + offset;
 }
 
 // --- what a launch may touch

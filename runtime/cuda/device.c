@@ -8,8 +8,6 @@
 
 // Of the driver's enumerations.
 enum {
-  COMPUTE_MAJOR = 75,
-  COMPUTE_MINOR = 76,
   STREAM_NON_BLOCKING = 1,
   THREADS = 256,    // of a block: as codegen prints kernels
   MAX_PARAMS = 65,  // of the call struct that codegen prints
@@ -178,26 +176,5 @@ ptc_status_t ptc_cuda_device_create(ptc_diag_t *diag, const ptc_plan_t *plan,
     *out_device = &device->base;
   else
     destroy(&device->base);
-  return status;
-}
-
-ptc_status_t ptc_cuda_device_target(ptc_diag_t *diag, int32_t ordinal, char out_target[16]) {
-  cuda_device_t device = {.driver = ptc_cuda_driver_open(diag)};
-  if (!device.driver) return PTC_DEVICE;
-  int major = 0, minor = 0;
-  ptc_status_t status = open_gpu(&device, diag, ordinal);
-  if (status == PTC_OK)
-    status =
-        ptc_cuda_check(device.driver, diag,
-                       device.driver->DeviceGetAttribute(&major, COMPUTE_MAJOR, device.ordinal),
-                       "cuDeviceGetAttribute");
-  if (status == PTC_OK)
-    status =
-        ptc_cuda_check(device.driver, diag,
-                       device.driver->DeviceGetAttribute(&minor, COMPUTE_MINOR, device.ordinal),
-                       "cuDeviceGetAttribute");
-  // From 9.0 on the "a" targets have the instructions of that generation alone.
-  snprintf(out_target, 16, "sm_%d%d%s", major, minor, major >= 9 ? "a" : "");
-  ptc_cuda_driver_close(device.driver);
   return status;
 }

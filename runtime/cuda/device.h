@@ -10,9 +10,6 @@ typedef struct ptc_cuda_image_s {
   size_t len;
 } ptc_cuda_image_t;
 
-// The compute capability of GPU |ordinal| as a target of NVRTC: "sm_90a". In |out_target|.
-ptc_status_t ptc_cuda_device_target(ptc_diag_t *diag, int32_t ordinal, char out_target[16]);
-
 // Opens GPU |ordinal|, allocates the plan's arena, zeroed, and loads |images|, one per kernel of |plan|, which
 // must outlive the device. Diagnostics: those of driver.h; "cuda-memory" (PTC_INFEASIBLE) names the bytes that
 // are wanted and free.

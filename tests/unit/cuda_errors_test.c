@@ -5,7 +5,6 @@
 
 #include "codegen/nvrtc.h"
 #include "ir/plan.h"
-#include "runtime/cuda/device.h"
 #include "runtime/cuda/driver.h"
 #include "tests/support/unit.h"
 
@@ -47,8 +46,7 @@ static void test_failing_driver(void) {
   setenv("PTC_LIBCUDA", stub, 1);
   ptc_diag_t diag;
   ptc_diag_init(&diag);
-  char target[16];
-  UNIT_CHECK(ptc_cuda_device_target(&diag, 0, target) == PTC_DEVICE, "stub");
+  UNIT_CHECK(ptc_cuda_driver_open(&diag) == NULL, "stub");
   UNIT_CHECK(reports(&diag, "cuda-failed", "cuInit"), "cuda-failed");
   ptc_diag_deinit(&diag);
   unsetenv("PTC_LIBCUDA");
