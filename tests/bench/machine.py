@@ -108,7 +108,7 @@ def peak_rss(pid):
 
 
 class Torch:
-    """torch_worker.py, kept running; it waits between turns."""
+    """torch_worker.py, stopped between turns: its idle threads may spin, and take the other's time."""
 
     def __init__(self, python, model, mode, threads, environment):
         self.log = tempfile.TemporaryFile("w+")
@@ -118,6 +118,7 @@ class Torch:
             env={**os.environ, "OMP_NUM_THREADS": str(threads), **environment})
         self.pid = self.process.pid
         self.about = self.read()
+        self.process.send_signal(signal.SIGSTOP)
 
     def read(self):
         line = self.process.stdout.readline()
@@ -128,11 +129,15 @@ class Torch:
 
     def steps(self, count):
         """Seconds of each."""
+        self.process.send_signal(signal.SIGCONT)
         self.process.stdin.write(f"{count}\n")
         self.process.stdin.flush()
-        return self.read()
+        seconds = self.read()
+        self.process.send_signal(signal.SIGSTOP)
+        return seconds
 
     def close(self):
+        self.process.send_signal(signal.SIGCONT)
         self.process.stdin.close()
         self.process.wait()
 
