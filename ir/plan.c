@@ -14,6 +14,15 @@ const char *ptc_buffer_class_name(ptc_buffer_class_t cls) {
   return names[cls];
 }
 
+const char *ptc_collective_name(ptc_collective_kind_t kind) {
+  static const char *const names[] = {
+#define COLLECTIVE_NAME(id, text) text,
+      PTC_COLLECTIVES(COLLECTIVE_NAME)
+#undef COLLECTIVE_NAME
+  };
+  return names[kind];
+}
+
 bool ptc_plan_target_is_cuda(const char *target) {
   const char *digits = NULL;
   if (target && strncmp(target, "sm_", 3) == 0) digits = target + 3;

@@ -1,6 +1,9 @@
 // The plan of one stage: kernels by name, buffers with addresses, and the steps that use them. Plain data;
 // what lower_steps builds, memory_plan completes, the plan folder stores and the runtime executes
 // (DESIGN.md section 5).
+//
+// All ranks of a stage run this one program; rank r has the r-th coordinates on the mesh, in row-major order. The
+// coordinates enter as numbers alone: in addresses inside an instance, in kernels, in who is of a group.
 #ifndef PTC_IR_PLAN_H_
 #define PTC_IR_PLAN_H_
 
@@ -12,7 +15,7 @@
 #include "ir/base/str.h"
 #include "ir/type.h"
 
-enum { PTC_PLAN_VERSION = 1, PTC_PLAN_MAX_LEVELS = 8, PTC_PLAN_ALIGN = 64 };
+enum { PTC_PLAN_VERSION = 1, PTC_PLAN_MAX_LEVELS = 12, PTC_PLAN_ALIGN = 64 };
 
 //        id          text            what
 #define PTC_BUFFER_CLASSES(X)                                                       \
@@ -41,7 +44,10 @@ typedef struct ptc_buffer_s {
   ptc_dtype_t dtype;
   int32_t num_dims;
   const char *const *dim_names;
-  const int64_t *extents;
+  const int64_t *extents;  // on one rank
+  // How the whole tensor is laid over the mesh: per dim the whole extent and the axes that it is sharded over,
+  // names those of plan->mesh. NULL: every rank holds all of it.
+  const ptc_dim_t *layout;
   int64_t num_instances;  // >= 1
   int64_t bytes;          // of one instance, unpadded
   int64_t
@@ -52,7 +58,8 @@ typedef struct ptc_buffer_s {
   int32_t line;  // in the text that it was read from, 0: none
 } ptc_buffer_t;
 
-// base + sum of coef[l] * turn[l]; turn[l] is the turn of the enclosing repeat l (0 the outermost).
+// base + sum of coef[l] * turn[l]. With A axes in the plan's mesh, turn[l] is the rank's coordinate on axis l for
+// l < A, then the turn of the enclosing repeat l - A (0 the outermost).
 typedef struct ptc_affine_s {
   int64_t base;
   int64_t coef[PTC_PLAN_MAX_LEVELS];
@@ -95,10 +102,54 @@ typedef struct ptc_plan_kernel_s {
   int32_t line;      // in the text that it was read from, 0: none
 } ptc_plan_kernel_t;
 
+// A group is the ranks that differ in the coordinates of some axes alone; its members are numbered in row-major
+// order of the axes as they are listed. 16-bit values are added in f32 and rounded once.
+//         id              text              what
+#define PTC_COLLECTIVES(X)                                                                     \
+  X(ALL_REDUCE, "all_reduce")         /* out = ((in of member 0 + in of 1) + in of 2) + ... */ \
+  X(REDUCE_SCATTER, "reduce_scatter") /* out = that sum of the piece that is this member's */  \
+  X(ALL_GATHER, "all_gather")         /* piece g of out = in of member g */                    \
+  X(ALL_TO_ALL, "all_to_all")         /* piece g of out = the piece of member g that is mine */
+
+typedef enum ptc_collective_kind_e {
+#define PTC_COLLECTIVE(id, text) PTC_COLLECTIVE_##id,
+  PTC_COLLECTIVES(PTC_COLLECTIVE)
+#undef PTC_COLLECTIVE
+      PTC_NUM_COLLECTIVES
+} ptc_collective_kind_t;
+
+// How an array is cut into one piece per member: |outer| rows of |row| bytes; of each, member g's piece is the
+// |chunk| bytes from g * chunk on. A row may be shorter than all chunks together: the last pieces are then cut off,
+// and what is cut off is neither sent nor written. The chunks of a piece in order, one after another and as if
+// none were cut off, are its stream; what goes from one array to another keeps its place in the stream.
+typedef struct ptc_pieces_s {
+  int64_t outer, chunk, row;
+} ptc_pieces_t;
+
+// One operand and one result of a collective: args[2 p] and args[2 p + 1] of its step are part p's.
+typedef struct ptc_collective_part_s {
+  ptc_pieces_t
+      in;  // REDUCE_SCATTER, ALL_TO_ALL; else one row, which is everybody's: {1, bytes, bytes}
+  ptc_pieces_t out;  // ALL_GATHER, ALL_TO_ALL; else one row
+} ptc_collective_part_t;
+
+// What every member of a group calls together. The parts are exchanged as one.
+typedef struct ptc_collective_s {
+  ptc_collective_kind_t kind;
+  ptc_reduce_kind_t reduce;  // ALL_REDUCE, REDUCE_SCATTER
+  ptc_dtype_t dtype;
+  int32_t num_axes, num_parts;
+  const ptc_axis_ref_t *axes;  // outermost first; names those of plan->mesh
+  ptc_collective_part_t *parts;
+  const char *loc_file;  // where the first of them comes from in the .ptm; NULL: nowhere
+  int32_t loc_line;
+} ptc_collective_t;
+
 typedef enum ptc_step_kind_e {
   PTC_STEP_LAUNCH,
-  PTC_STEP_COPY,    // args[1] = args[0]
-  PTC_STEP_REPEAT,  // body, count times; turns 0.., or count - 1 down to 0 if reverse
+  PTC_STEP_COPY,        // args[1] = args[0]
+  PTC_STEP_REPEAT,      // body, count times; turns 0.., or count - 1 down to 0 if reverse
+  PTC_STEP_COLLECTIVE,  // args: per part its operand and its result, which may be one in an ALL_REDUCE
 } ptc_step_kind_t;
 
 typedef struct ptc_step_s ptc_step_t;
@@ -111,7 +162,8 @@ struct ptc_step_s {
   bool reverse;
   ptc_step_t *body;
   int32_t num_steps;
-  int32_t line;  // in the text that it was read from, 0: none
+  const ptc_collective_t *collective;  // COLLECTIVE
+  int32_t line;                        // in the text that it was read from, 0: none
 };
 
 // A named result of a task.
@@ -163,7 +215,8 @@ typedef struct ptc_plan_s {
   const char *model;   // name
   const char *target;  // "cpu" | "cpu:x86-64-v3"
   const char *compiler_flags;
-  int64_t arena_bytes;  // exactly what the run allocates; -1 before memory_plan
+  ptc_mesh_t mesh;      // the axes of devices, outermost first; none: one rank
+  int64_t arena_bytes;  // exactly what the run of one rank allocates; -1 before memory_plan
   int64_t bound_bytes;  // the largest sum of live buffers: no plan can be smaller
   int64_t batch, seq;   // sequences and positions of a step (0: the model has no such dim)
   double flops_per_step;
@@ -176,12 +229,13 @@ typedef struct ptc_plan_s {
   const char *json_file, *steps_file;  // where it was read from, or NULL
 } ptc_plan_t;
 
-const char *ptc_buffer_class_name(ptc_buffer_class_t cls);  // "input", "param", ...
+const char *ptc_buffer_class_name(ptc_buffer_class_t cls);    // "input", "param", ...
+const char *ptc_collective_name(ptc_collective_kind_t kind);  // "all_reduce", ...
 
-// Empty, and not placed: arena_bytes is -1.
 // "sm_90a", "compute_80": a target of NVRTC; else it is a CPU.
 bool ptc_plan_target_is_cuda(const char *target);
 
+// Empty, and not placed: arena_bytes is -1.
 ptc_plan_t *ptc_plan_create(void);
 void ptc_plan_destroy(ptc_plan_t *plan);  // NULL is allowed
 const ptc_task_t *ptc_plan_find_task(const ptc_plan_t *plan, const char *name);
@@ -191,6 +245,30 @@ const ptc_plan_global_t *ptc_plan_find_global(const ptc_plan_t *plan, const char
 const ptc_plan_global_t *ptc_plan_grad_of(const ptc_plan_t *plan, const ptc_task_t *task,
                                           int32_t result);
 int64_t ptc_affine_at(const ptc_affine_t *affine, const int64_t *turns);
+
+// --- ranks
+
+// The number of ranks: the product of the axes, 1 without any.
+int64_t ptc_plan_world(const ptc_plan_t *plan);
+// One coordinate per axis of |mesh|.
+void ptc_mesh_coords(const ptc_mesh_t *mesh, int64_t rank, int64_t *out_coords);
+int64_t ptc_mesh_rank(const ptc_mesh_t *mesh, const int64_t *coords);
+// The number of members of the group over |axes|.
+int64_t ptc_group_size(const ptc_mesh_t *mesh, const ptc_axis_ref_t *axes, int32_t num_axes);
+// The rank that is member |member| of the group over |axes| that |rank| is of.
+int64_t ptc_group_rank(const ptc_mesh_t *mesh, const ptc_axis_ref_t *axes, int32_t num_axes,
+                       int64_t rank, int64_t member);
+// Which member of that group |rank| is.
+int64_t ptc_group_member(const ptc_mesh_t *mesh, const ptc_axis_ref_t *axes, int32_t num_axes,
+                         int64_t rank);
+// Whether |rank| is the one that speaks for the bytes of |buffer| that it holds: of all ranks with the same part,
+// the one of the lowest coordinates.
+bool ptc_plan_is_owner(const ptc_plan_t *plan, const ptc_buffer_t *buffer, int64_t rank);
+// Bytes that |rank| reads from its peers in one step. In an ALL_REDUCE of n elements over N members, for each part,
+// member g sums the g-th ceil(n / N) of them and reads the sums of the others.
+int64_t ptc_collective_bytes(const ptc_mesh_t *mesh, const ptc_collective_t *collective,
+                             int64_t rank);
+
 // The path of instance |i| of a global, "block.7.attn.wq".
 void ptc_plan_instance_path(const ptc_plan_global_t *global, int64_t i, ptc_str_t *out);
 

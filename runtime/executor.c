@@ -268,6 +268,10 @@ static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const 
         }
         executor->turns[level] = 0;
         break;
+      case PTC_STEP_COLLECTIVE:
+        return ptc_error(diag, (ptc_loc_t){.file = executor->plan->steps_file, .line = step->line},
+                         PTC_UNSUPPORTED, "no-communicator",
+                         "this step exchanges data with other ranks, and there are none");
     }
   }
   return PTC_OK;
