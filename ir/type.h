@@ -41,19 +41,6 @@ typedef struct ptc_axis_ref_s {
 typedef enum ptc_dist_e { PTC_DIST_BLOCK, PTC_DIST_ZIGZAG } ptc_dist_t;
 typedef enum ptc_reduce_kind_e { PTC_REDUCE_SUM, PTC_REDUCE_MAX } ptc_reduce_kind_t;
 
-// What the members of a group of devices do together (runtime/communicator.h).
-#define PTC_COLLECTIVES(X)            \
-  X(ALL_REDUCE, "all_reduce")         \
-  X(REDUCE_SCATTER, "reduce_scatter") \
-  X(ALL_GATHER, "all_gather")         \
-  X(ALL_TO_ALL, "all_to_all")
-typedef enum ptc_collective_kind_e {
-#define PTC_COLLECTIVE_ENUM(id, text) PTC_COLLECTIVE_##id,
-  PTC_COLLECTIVES(PTC_COLLECTIVE_ENUM)
-#undef PTC_COLLECTIVE_ENUM
-      PTC_NUM_COLLECTIVES
-} ptc_collective_kind_t;
-
 // One dim of a value: a name, the global extent, and how it is laid over the mesh.
 typedef struct ptc_dim_s {
   const char *name;            // interned; unique within the value

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "ir/base/diag.h"
-#include "ir/type.h"
+#include "ir/plan.h"
 
 enum { PTC_COMM_LIMIT_S = 300 };  // the watchdog's default
 
