@@ -25,9 +25,9 @@ ptc_status_t ptc_comm_group(ptc_comm_t *comm, ptc_diag_t *diag, const int32_t *r
   return comm->vtable->group(comm, diag, ranks, count, out_group);
 }
 
-ptc_status_t ptc_comm_collective(ptc_comm_t *comm, ptc_diag_t *diag,
-                                 const ptc_comm_collective_t *collective) {
-  return comm->vtable->collective(comm, diag, collective);
+ptc_status_t ptc_comm_collective(ptc_comm_t *comm, ptc_diag_t *diag, int32_t group,
+                                 const ptc_collective_t *collective, void *const *args) {
+  return comm->vtable->collective(comm, diag, group, collective, args);
 }
 
 ptc_status_t ptc_comm_send(ptc_comm_t *comm, ptc_diag_t *diag, int32_t peer, int32_t tag,
@@ -44,41 +44,46 @@ ptc_status_t ptc_comm_barrier(ptc_comm_t *comm, ptc_diag_t *diag, int32_t group)
   return comm->vtable->barrier(comm, diag, group);
 }
 
+// Every rank's |bytes| bytes, in the order of ranks. malloc'ed; NULL on an error.
+static unsigned char *gather_all(ptc_comm_t *comm, ptc_diag_t *diag, const void *data,
+                                 int64_t bytes, ptc_status_t *out_status) {
+  const size_t total = (size_t)(comm->world * bytes);
+  unsigned char *all = malloc(total);
+  if (!all) ptc_oom(total);
+  ptc_collective_part_t part = {.in = {1, bytes, bytes}, .out = {1, bytes, comm->world * bytes}};
+  const ptc_collective_t gather = {
+      .kind = PTC_COLLECTIVE_ALL_GATHER, .dtype = PTC_BOOL, .num_parts = 1, .parts = &part};
+  void *const args[2] = {(void *)data, all};
+  *out_status = ptc_comm_collective(comm, diag, PTC_COMM_WORLD, &gather, args);
+  if (*out_status == PTC_OK) return all;
+  free(all);
+  return NULL;
+}
+
+// The first rank whose bytes are not rank 0's; 0 if there is none.
+static int32_t find_other(const unsigned char *all, int64_t bytes, int32_t world) {
+  for (int32_t r = 1; r < world; r++)
+    if (memcmp(all + r * bytes, all, (size_t)bytes) != 0) return r;
+  return 0;
+}
+
 ptc_status_t ptc_comm_check_same(ptc_comm_t *comm, ptc_diag_t *diag, const char *what,
                                  const void *data, int64_t bytes) {
-  // The length first, since a gather wants equal ones.
-  int64_t *lengths = malloc((size_t)comm->world * sizeof *lengths);
-  if (!lengths) ptc_oom((size_t)comm->world * sizeof *lengths);
-  ptc_comm_part_t part = {.in = &bytes, .out = lengths, .outer = 1};
-  part.chunk_bytes = sizeof bytes;
-  part.row_bytes = comm->world * part.chunk_bytes;
-  const ptc_comm_collective_t gather = {.group = PTC_COMM_WORLD,
-                                        .kind = PTC_COLLECTIVE_ALL_GATHER,
-                                        .dtype = PTC_BOOL,
-                                        .num_parts = 1,
-                                        .parts = &part};
-  ptc_status_t status = ptc_comm_collective(comm, diag, &gather);
-  int32_t other = 0;
-  if (status == PTC_OK)
-    for (int32_t r = comm->world - 1; r > 0; r--)
-      if (lengths[r] != lengths[0]) other = r;
-  if (status == PTC_OK && other == 0 && bytes > 0) {
-    unsigned char *all = malloc((size_t)(comm->world * bytes));
-    if (!all) ptc_oom((size_t)(comm->world * bytes));
-    part = (ptc_comm_part_t){.in = data, .out = all, .outer = 1};
-    part.chunk_bytes = bytes;
-    part.row_bytes = comm->world * bytes;
-    status = ptc_comm_collective(comm, diag, &gather);
-    if (status == PTC_OK)
-      for (int32_t r = comm->world - 1; r > 0; r--)
-        if (memcmp(all + r * bytes, all, (size_t)bytes) != 0) other = r;
+  // The lengths first, since members of a gather must have equal ones.
+  ptc_status_t status;
+  unsigned char *all = gather_all(comm, diag, &bytes, sizeof bytes, &status);
+  if (!all) return status;
+  int32_t other = find_other(all, sizeof bytes, comm->world);
+  free(all);
+  if (other == 0 && bytes > 0) {
+    all = gather_all(comm, diag, data, bytes, &status);
+    if (!all) return status;
+    other = find_other(all, bytes, comm->world);
     free(all);
   }
-  free(lengths);
-  if (status == PTC_OK && other != 0)
-    return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "comm-differs",
-                     "ranks 0 and %d do not have the same of %s", other, what);
-  return status;
+  if (other == 0) return PTC_OK;
+  return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "comm-differs",
+                   "ranks 0 and %d do not have the same of %s", other, what);
 }
 
 void ptc_comm_abort(ptc_comm_t *comm, const char *reason) { comm->vtable->abort(comm, reason); }

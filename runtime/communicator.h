@@ -21,43 +21,6 @@
 
 enum { PTC_COMM_LIMIT_S = 300 };  // the watchdog's default
 
-// One tensor of a collective. What a member has of it is |outer| blocks of |chunk_bytes|; the whole has |outer|
-// rows of |row_bytes|: member g's chunk o lies in row o at g * chunk_bytes. Where the row ends before the chunk does
-// (padding), the piece is that much shorter, and what is left of the chunk in |out| becomes zero.
-//
-//   ALL_GATHER      in: chunks, out: rows. out[o * row + g * chunk ..] = member g's in[o * chunk ..]
-//   REDUCE_SCATTER  in: rows, out: chunks. out[o * chunk ..] = sum over members of in[o * row + me * chunk ..]
-//   ALL_REDUCE      outer 1, chunk = row = all bytes. out[..] = sum over members of in[..]
-//   ALL_TO_ALL      below
-//
-// |in| and |out| do not overlap, with two exceptions: |out| of an ALL_REDUCE may be its |in|, and |in| of an
-// ALL_GATHER may be its own place in |out|.
-typedef struct ptc_comm_part_s {
-  const void *in;
-  void *out;
-  int64_t outer, chunk_bytes, row_bytes;
-  // ALL_TO_ALL alone, which moves the split from dim |from| to dim |to|: a member has all of
-  // dim |to| and its chunk of dim |from|, and gets all of |from| and its chunk of |to|. Extents count indices.
-  //   from_outside:  in [outer][from_chunk][middle][to_row][inner_bytes], out [outer][from_row][middle][to_chunk][..]
-  //   else           in [outer][to_row][middle][from_chunk][inner_bytes], out [outer][to_chunk][middle][from_row][..]
-  // chunk_bytes and row_bytes are not used.
-  struct {
-    bool from_outside;  // dim |from| stands before dim |to|
-    int64_t from_chunk, from_row, to_chunk, to_row, middle, inner_bytes;
-  } swap;
-} ptc_comm_part_t;
-
-// A collective: all parts are of one dtype (and may be of any size, also empty). |reduce| and |dtype| count where
-// something is added; all sizes are whole numbers of the dtype.
-typedef struct ptc_comm_collective_s {
-  int32_t group;
-  ptc_collective_kind_t kind;
-  ptc_reduce_kind_t reduce;
-  ptc_dtype_t dtype;
-  int32_t num_parts;
-  const ptc_comm_part_t *parts;
-} ptc_comm_collective_t;
-
 // One rank's endpoint. Used by one thread at a time.
 typedef struct ptc_comm_s ptc_comm_t;
 
@@ -65,8 +28,8 @@ typedef struct ptc_comm_s ptc_comm_t;
 typedef struct ptc_comm_vtable_s {
   ptc_status_t (*group)(ptc_comm_t *comm, ptc_diag_t *diag, const int32_t *ranks, int32_t count,
                         int32_t *out_group);
-  ptc_status_t (*collective)(ptc_comm_t *comm, ptc_diag_t *diag,
-                             const ptc_comm_collective_t *collective);
+  ptc_status_t (*collective)(ptc_comm_t *comm, ptc_diag_t *diag, int32_t group,
+                             const ptc_collective_t *collective, void *const *args);
   ptc_status_t (*send)(ptc_comm_t *comm, ptc_diag_t *diag, int32_t peer, int32_t tag,
                        const void *data, int64_t bytes);
   ptc_status_t (*recv)(ptc_comm_t *comm, ptc_diag_t *diag, int32_t peer, int32_t tag, void *data,
@@ -93,10 +56,13 @@ enum { PTC_COMM_WORLD = 0 };  // the group of all ranks, in order: every endpoin
 ptc_status_t ptc_comm_group(ptc_comm_t *comm, ptc_diag_t *diag, const int32_t *ranks, int32_t count,
                             int32_t *out_group);
 
-// All members call it, with the same kinds and sizes; returns when |out| is complete and |in| may be written again.
-// A group of one copies. Allocates nothing (processes and MPI: nothing that grows with the number of calls).
-ptc_status_t ptc_comm_collective(ptc_comm_t *comm, ptc_diag_t *diag,
-                                 const ptc_comm_collective_t *collective);
+// What a step of a plan says (ptc_collective_t in ir/plan.h); its axes have become |group|. args[2 p] and args[2 p + 1]
+// are the operand and the result of part p, aligned to its dtype; they do not overlap, but the result of an ALL_REDUCE may
+// be its operand, and the operand of an ALL_GATHER its own piece of the result. Sizes are whole numbers of the dtype
+// (or nothing). All members call it alike; returns when the results are complete and the operands may be written
+// again. A group of one copies. Allocates nothing after the first calls.
+ptc_status_t ptc_comm_collective(ptc_comm_t *comm, ptc_diag_t *diag, int32_t group,
+                                 const ptc_collective_t *collective, void *const *args);
 
 // A message to rank |peer|: |data| may be written again when this returns. Small messages do not wait for the
 // receiver, large ones may. Messages of one sender are received by tag, those of the same tag in their order.
@@ -124,10 +90,8 @@ void ptc_comm_set_context(ptc_comm_t *comm, const char *step, ptc_loc_t loc);
 // The watchdog's limit: how long this rank waits for others before it ends the run. 0: forever.
 void ptc_comm_set_limit(ptc_comm_t *comm, double seconds);
 
-// Bytes that this rank has read from its peers so far, whatever the algorithm, without padding; by group and kind,
-// messages by sender. An ALL_REDUCE of n members reads 2(n-1)/n of its bytes: the elements of all parts in a row are
-// cut into n slices, the first ones longer by one element where n does not divide them; a member reads its
-// slice from all others, then all others' slices. The other kinds read what members get from others, once.
+// Bytes that this rank has read from its peers so far, whatever the algorithm: collectives by group and kind (what
+// ptc_collective_bytes says of the plan), messages by sender.
 int64_t ptc_comm_bytes(const ptc_comm_t *comm, int32_t group, ptc_collective_kind_t kind);
 int64_t ptc_comm_received(const ptc_comm_t *comm, int32_t peer);
 
