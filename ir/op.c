@@ -12,6 +12,7 @@
 #define HAS_BODY PTC_TRAIT_HAS_BODY
 #define RANDOM PTC_TRAIT_RANDOM
 #define VIEW PTC_TRAIT_VIEW
+#define COLLECTIVE PTC_TRAIT_COLLECTIVE
 
 static const ptc_op_info_t op_infos[PTC_NUM_OPS] = {
 #define PTC_OP(id, mnemonic, min_in, max_in, num_out, traits, linear, rule, attrs, shape, interp, \

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/axes.h"
 #include "ir/shape_impl.h"
 
 // --- dim lists
@@ -161,17 +162,9 @@ static ptc_status_t check_operand(ptc_module_t *module, const ptc_op_t *op, int3
   return PTC_OK;
 }
 
-static bool axes_equal(const ptc_axis_ref_t *a, int32_t num_a, const ptc_axis_ref_t *b,
-                       int32_t num_b) {
-  if (num_a != num_b) return false;
-  for (int32_t i = 0; i < num_a; i++)
-    if (!ptc_axis_ref_equal(a[i], b[i])) return false;
-  return true;
-}
-
 static bool partial_equal(const ptc_type_t *a, const ptc_type_t *b) {
   return a->partial_kind == b->partial_kind &&
-         axes_equal(a->partial, a->num_partial, b->partial, b->num_partial);
+         ptc_axes_equal(a->partial, a->num_partial, b->partial, b->num_partial);
 }
 
 static ptc_status_t check_same_dim(ptc_module_t *module, const ptc_op_t *op, const ptc_dim_t *a,
@@ -179,7 +172,7 @@ static ptc_status_t check_same_dim(ptc_module_t *module, const ptc_op_t *op, con
   if (a->extent != b->extent)
     return ptc_shape_error(module, op, "dims-c1", "dim \"%s\" has extents %" PRId64 " and %" PRId64,
                            a->name, a->extent, b->extent);
-  if (a->dist != b->dist || !axes_equal(a->axes, a->num_axes, b->axes, b->num_axes))
+  if (a->dist != b->dist || !ptc_axes_equal(a->axes, a->num_axes, b->axes, b->num_axes))
     return ptc_shape_error(module, op, "dims-c2", "dim \"%s\" is sharded in two ways", a->name);
   return PTC_OK;
 }
@@ -252,8 +245,8 @@ static ptc_status_t check_partial(ptc_module_t *module, const ptc_op_t *op) {
     num_partial += is_partial;
     // A maximum commutes with moving data, not with arithmetic.
     bool max = is_partial && type->partial_kind == PTC_REDUCE_MAX &&
-               !(info->traits & PTC_TRAIT_VIEW) && op->opcode != PTC_OP_BROADCAST &&
-               op->opcode != PTC_OP_TRANSPOSE;
+               !(info->traits & (PTC_TRAIT_VIEW | PTC_TRAIT_COLLECTIVE)) &&
+               op->opcode != PTC_OP_BROADCAST && op->opcode != PTC_OP_TRANSPOSE;
     bool allowed = all ? partial_equal(type, ptc_shape_operand(op, 0))
                        : !is_partial || (each && num_partial == 1) || (first && i == 0);
     if (max || !allowed)
@@ -292,14 +285,6 @@ typedef struct axis_list_s {
   int32_t count;
 } axis_list_t;
 
-static bool refs_overlap(ptc_axis_ref_t a, ptc_axis_ref_t b) {
-  if (a.axis != b.axis) return false;
-  if (!a.size || !b.size) return true;
-  // Part (pre, size) covers the positions [pre, pre * size) on the scale of divisors.
-  return (double)a.pre < (double)b.pre * (double)b.size &&
-         (double)b.pre < (double)a.pre * (double)a.size;
-}
-
 static ptc_status_t check_axes(ptc_module_t *module, const ptc_op_t *op, const ptc_type_t *type) {
   axis_list_t used = {0};
   int32_t total = type->num_partial;
@@ -312,7 +297,7 @@ static ptc_status_t check_axes(ptc_module_t *module, const ptc_op_t *op, const p
     int32_t num = last ? type->num_partial : type->dims[i].num_axes;
     for (int32_t a = 0; a < num; a++) {
       for (int32_t u = 0; u < used.count; u++)
-        if (refs_overlap(used.items[u], axes[a]))
+        if (ptc_axis_refs_overlap(used.items[u], axes[a]))
           return ptc_shape_error(module, op, "axes-c1", "the result uses axis \"%s\" twice",
                                  axes[a].axis);
       used.items[used.count++] = axes[a];
@@ -347,12 +332,32 @@ static void append_missing(ptc_module_t *module, const ptc_op_t *op, const ptc_d
   }
 }
 
+static bool comes_before(const ptc_mesh_t *mesh, ptc_axis_ref_t a, ptc_axis_ref_t b) {
+  if (a.axis == b.axis) return a.pre < b.pre;
+  for (int32_t i = 0; i < mesh->num_axes; i++)
+    if (mesh->axes[i].name == a.axis || mesh->axes[i].name == b.axis)
+      return mesh->axes[i].name == a.axis;
+  return false;
+}
+
+// Partial axes are a set: they have the order of the mesh, parts of one axis the major first.
+static void sort_axes(const ptc_mesh_t *mesh, axis_list_t *list) {
+  for (int32_t i = 1; i < list->count; i++) {
+    ptc_axis_ref_t ref = list->items[i];
+    int32_t at = i;
+    for (; at > 0 && comes_before(mesh, ref, list->items[at - 1]); at--)
+      list->items[at] = list->items[at - 1];
+    list->items[at] = ref;
+  }
+}
+
 static ptc_status_t finish(ptc_module_t *module, const ptc_op_t *op, ptc_dtype_t dtype,
                            const ptc_dim_list_t *dims, axis_list_t partial, ptc_reduce_kind_t kind,
                            const ptc_type_t **out_type) {
   if (dims->overlong)
     return ptc_shape_error(module, op, "size-c1", "the result has more than %d dims", PTC_MAX_DIMS);
   ptc_type_t *type = ptc_type_new(&module->arena, dtype, dims->items, dims->count);
+  sort_axes(&module->mesh, &partial);
   type->partial = partial.items;
   type->num_partial = partial.count;
   type->partial_kind = kind;
@@ -379,6 +384,15 @@ ptc_status_t ptc_shape_result(ptc_module_t *module, const ptc_op_t *op, ptc_dtyp
     if (max && partial.count) kind = PTC_REDUCE_MAX;
   }
   return finish(module, op, dtype, dims, partial, kind, out_type);
+}
+
+ptc_status_t ptc_shape_result_partial(ptc_module_t *module, const ptc_op_t *op, ptc_dtype_t dtype,
+                                      const ptc_dim_list_t *dims, const ptc_axis_ref_t *partial,
+                                      int32_t num_partial, ptc_reduce_kind_t kind,
+                                      const ptc_type_t **out_type) {
+  axis_list_t list = {0};
+  append_axes(module, &list, partial, num_partial);
+  return finish(module, op, dtype, dims, list, kind, out_type);
 }
 
 ptc_status_t ptc_shape_result_of_grad(ptc_module_t *module, const ptc_op_t *op, ptc_dtype_t dtype,

@@ -51,11 +51,17 @@ typedef enum ptc_shape_flag_e {
 ptc_status_t ptc_shape_begin(ptc_module_t *module, const ptc_op_t *op, uint32_t flags);
 
 // The type of a result with these dims. Its partial axes follow from the op table: those of the
-// operands in which the op is linear, and those of the dims that the op reduces.
+// operands in which the op is linear, and those of the dims that the op reduces; in the order of the
+// mesh.
 //   size-c1     as above
 //   axes-c1     an axis is used once: by one dim, or by the partial sum
 ptc_status_t ptc_shape_result(ptc_module_t *module, const ptc_op_t *op, ptc_dtype_t dtype,
                               const ptc_dim_list_t *dims, const ptc_type_t **out_type);
+// The same with the partial axes given.
+ptc_status_t ptc_shape_result_partial(ptc_module_t *module, const ptc_op_t *op, ptc_dtype_t dtype,
+                                      const ptc_dim_list_t *dims, const ptc_axis_ref_t *partial,
+                                      int32_t num_partial, ptc_reduce_kind_t kind,
+                                      const ptc_type_t **out_type);
 // The same for a gradient of an operand with these dims: a sum over all other dims of the op, so
 // partial over the axes of all of them.
 ptc_status_t ptc_shape_result_of_grad(ptc_module_t *module, const ptc_op_t *op, ptc_dtype_t dtype,

@@ -179,30 +179,6 @@ ptc_status_t ptc_shape_list_ungroup(ptc_module_t *module, const ptc_op_t *op,
 
 // --- axes
 
-// Result: the operand's type, the dim sharded over the axis too (innermost).
-//   c1  the mesh has the axis
-//   c2  the operand has the dim
-//   c3  the dim is distributed in blocks
-ptc_status_t ptc_shape_shard(ptc_module_t *module, const ptc_op_t *op,
-                             const ptc_type_t **out_types) {
-  PTC_TRY(ptc_shape_begin(module, op, 0));
-  const ptc_type_t *x = ptc_shape_operand(op, 0);
-  const char *name = ptc_op_string(op, "dim"), *axis = ptc_op_string(op, "axis");
-  int64_t size;
-  PTC_SHAPE_CHECK(ptc_shape_mesh_axis(module, axis, &size), module, op, 1,
-                  "the mesh has no axis \"%s\"", axis);
-  int32_t at = ptc_type_find_dim(x, name);
-  PTC_SHAPE_CHECK(at >= 0, module, op, 2, "the operand has no dim \"%s\"", name);
-  ptc_dim_list_t dims = ptc_dim_list_of(x);
-  ptc_dim_t *dim = &dims.items[at];
-  PTC_SHAPE_CHECK(dim->dist == PTC_DIST_BLOCK, module, op, 3, "dim \"%s\" is a zigzag", name);
-  ptc_axis_ref_t *axes = PTC_ARENA_ARRAY(&module->arena, ptc_axis_ref_t, dim->num_axes + 1);
-  for (int32_t i = 0; i < dim->num_axes; i++) axes[i] = dim->axes[i];
-  axes[dim->num_axes++] = (ptc_axis_ref_t){.axis = axis};
-  dim->axes = axes;
-  return ptc_shape_result(module, op, x->dtype, &dims, &out_types[0]);
-}
-
 // Result: an instance's type, the dim without the axis.
 //   c1  the mesh has the axis
 //   c2  the operand is a bundle of one count, the axis's size

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/axes.h"
 #include "ir/verify_impl.h"
 
 typedef struct structure_s {
@@ -30,24 +31,6 @@ __attribute__((format(printf, 4, 5))) static void fail(structure_t *v, ptc_loc_t
 
 // --- types
 
-static bool refs_overlap(ptc_axis_ref_t a, ptc_axis_ref_t b) {
-  if (a.axis != b.axis) return false;
-  if (!a.size || !b.size) return true;
-  return a.pre < b.pre * b.size && b.pre < a.pre * a.size;
-}
-
-// A whole axis, or a part (pre, size) such that pre * size divides the axis.
-static bool ref_fits(const ptc_mesh_t *mesh, ptc_axis_ref_t ref) {
-  for (int32_t i = 0; i < mesh->num_axes; i++) {
-    int64_t size = mesh->axes[i].size, covered;
-    if (mesh->axes[i].name != ref.axis) continue;
-    if (!ref.size) return ref.pre == 0;
-    return ref.pre >= 1 && ref.size >= 1 && !__builtin_mul_overflow(ref.pre, ref.size, &covered) &&
-           size % covered == 0;
-  }
-  return false;
-}
-
 static ptc_status_t check_axes(ptc_module_t *module, ptc_loc_t loc, const char *subject,
                                const ptc_type_t *type) {
   ptc_diag_t *diag = module->diag;
@@ -59,12 +42,12 @@ static ptc_status_t check_axes(ptc_module_t *module, ptc_loc_t loc, const char *
     const ptc_axis_ref_t *axes = last ? type->partial : type->dims[d].axes;
     int32_t num_axes = last ? type->num_partial : type->dims[d].num_axes;
     for (int32_t a = 0; a < num_axes; a++) {
-      if (!ref_fits(&module->mesh, axes[a]))
+      if (!ptc_axis_ref_fits(&module->mesh, axes[a]))
         return ptc_error(diag, loc, PTC_INVALID_INPUT, "type-c5",
                          "%s: the mesh has no axis, or no such part of an axis, \"%s\"", subject,
                          axes[a].axis);
       for (int32_t u = 0; u < num_used; u++)
-        if (refs_overlap(used[u], axes[a]))
+        if (ptc_axis_refs_overlap(used[u], axes[a]))
           return ptc_error(diag, loc, PTC_INVALID_INPUT, "axes-c1", "%s: axis \"%s\" is used twice",
                            subject, axes[a].axis);
       if (num_used == MAX_USED)

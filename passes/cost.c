@@ -77,6 +77,9 @@ static ptc_cost_t cost_row(const ptc_op_t *op) {
   return cost;
 }
 
+// The bytes that leave and reach memory; how many of them come from other devices depends on the mesh.
+static ptc_cost_t cost_move(const ptc_op_t *op) { return traffic(op); }
+
 static ptc_cost_t cost_einsum(const ptc_op_t *op) {
   ptc_cost_t cost = traffic(op);
   cost.flops = mul(2, index_space(op, 2));

@@ -71,11 +71,13 @@ static void test_ops(void) {
   }
 }
 
-// A new op must get a row; control, attention and random ops have tests of their own.
+// A new op must get a row; control, attention, random ops and those of devices have tests of their own.
 static void test_every_op_has_a_row(void) {
   static const ptc_opcode_t elsewhere[] = {
-      PTC_OP_REPEAT,  PTC_OP_YIELD,   PTC_OP_RETURN,     PTC_OP_RANDOM,    PTC_OP_SHARD,
-      PTC_OP_UNSHARD, PTC_OP_DROPOUT, PTC_OP_ACCUMULATE, PTC_OP_ATTENTION, PTC_OP_ATTENTION_GRAD,
+      PTC_OP_REPEAT,     PTC_OP_YIELD,          PTC_OP_RETURN,     PTC_OP_RANDOM,
+      PTC_OP_SHARD,      PTC_OP_UNSHARD,        PTC_OP_DROPOUT,    PTC_OP_ACCUMULATE,
+      PTC_OP_ATTENTION,  PTC_OP_ATTENTION_GRAD, PTC_OP_ALL_REDUCE, PTC_OP_REDUCE_SCATTER,
+      PTC_OP_ALL_GATHER, PTC_OP_ALL_TO_ALL,     PTC_OP_AXIS_INDEX,
   };
   for (int op = 0; op < PTC_NUM_OPS; op++) {
     const char *name = ptc_op_info((ptc_opcode_t)op)->mnemonic;

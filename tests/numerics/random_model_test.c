@@ -155,6 +155,11 @@ static void test_models(void) {
   for (int64_t i = 0; i < count; i++) run_case(seed + (uint64_t)i);
 }
 
+// Only a module that was partitioned over devices has these ops.
+static bool is_of_devices(ptc_opcode_t opcode) {
+  return (ptc_op_info(opcode)->traits & PTC_TRAIT_COLLECTIVE) || opcode == PTC_OP_AXIS_INDEX;
+}
+
 // After test_models: nothing may be left out.
 static void test_histogram(void) {
   printf("\n");
@@ -166,7 +171,7 @@ static void test_histogram(void) {
   for (int i = 0; i < PTC_NUM_OPS; i++) {
     const char *name = ptc_op_info((ptc_opcode_t)i)->mnemonic;
     printf("  op   %-32s %6" PRId64 "\n", name, op_counts[i]);
-    UNIT_CHECK(op_counts[i] > 0, name);
+    UNIT_CHECK(op_counts[i] > 0 || is_of_devices((ptc_opcode_t)i), name);
   }
 }
 

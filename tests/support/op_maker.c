@@ -35,6 +35,13 @@ static const char *word(ptc_module_t *module, const char **c) {
   return ptc_intern_n(&module->names, start, (size_t)(*c - start));
 }
 
+static const char *quoted(ptc_module_t *module, const char **c) {
+  const char *start = ++*c;
+  while (**c && **c != '\'') ++*c;
+  if (!**c) malformed(start);
+  return ptc_intern_n(&module->names, start, (size_t)((*c)++ - start));
+}
+
 static int64_t number(const char **c) {
   char *end;
   int64_t value = strtoll(*c, &end, 0);
@@ -142,7 +149,7 @@ ptc_attrs_t maker_attrs(ptc_module_t *module, const char *text) {
       case 's':
       case 'd':
         attr.kind = kind == 's' ? PTC_ATTR_STRING : PTC_ATTR_DIM;
-        attr.u.s = word(module, &c);
+        attr.u.s = *c == '\'' ? quoted(module, &c) : word(module, &c);
         break;
       case 'D':
       case 'I': parse_list(module, &c, kind, &attr); break;

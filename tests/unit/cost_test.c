@@ -23,6 +23,9 @@ static const struct {
     {PTC_OP_LAYERNORM, "f32[a=2, b=3]", "over=D:b eps=f:0", NULL, 30, 24, 40},
     // 12 instances
     {PTC_OP_CAST, "12 x f32[a=2]", "to=s:bf16", NULL, 24, 96, 48},
+    // one sum per element
+    {PTC_OP_ALL_REDUCE, "f32[a=6] partial 'tp'", "axes=s:tp", NULL, 6, 24, 24},
+    {PTC_OP_ALL_GATHER, "bf16[a=6 'tp']", "axes=s:tp dim=d:a", NULL, 0, 12, 12},
     // scores b*s*t = 2*3*5 = 30; k = 4, w = 7: 2*30*4 + 2*30*7; q 24, key 40, val 70; out 42, lse 6
     {PTC_OP_ATTENTION, "f32[b=2, s=3, k=4]; f32[b=2, t=5, k=4]; f32[b=2, t=5, w=7]",
      "attend=d:t dot=d:k scale=f:1", NULL, 660, 536, 192},

@@ -125,6 +125,10 @@ static void check_bad_runs(void) {
        "  %1 = broadcast %0 {dims = [a], extents = [1000000000]}\n"
        "  return output \"x\" = %1\n}\n",
        "interp-size"},
+      {"module \"m\"\nmesh [\"tp\"=2]\nfunc @f() {\n"
+       "  %0 = iota {dim = a} : i32[a=4 \"tp\"]\n"
+       "  %1 = all_gather %0 {axes = \"tp\", dim = a}\n  return output \"x\" = %1\n}\n",
+       "interp-devices"},
   };
   for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
     ptc_diag_t diag;

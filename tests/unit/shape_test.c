@@ -108,6 +108,27 @@ static const good_row_t good_rows[] = {
     {"list_ungroup", "2 x 3 x 5 x f32[]", "", NULL, "6 x 5 x f32[]"},
     {"shard", "f32[b=8 'tp']", "dim=d:b axis=s:micro", NULL, "f32[b=8 \"tp\" \"micro\"]"},
     {"unshard", "4 x f32[b=8 'tp' 'micro']", "dim=d:b axis=s:micro", NULL, "f32[b=8 \"tp\"]"},
+    {"shard", "f32[b=7]", "dim=d:b axis=s:'micro tp'", NULL, "f32[b=7 \"micro\" \"tp\"]"},
+    {"shard", "f32[b=7] partial max 'tp'", "dim=d:b axis=s:'micro:2:2'", NULL,
+     "f32[b=7 \"micro\":2:2] partial max \"tp\""},
+    {"all_reduce", "bf16[a=3] partial 'tp' 'cp'", "axes=s:tp", NULL, "bf16[a=3] partial \"cp\""},
+    {"all_reduce", "i32[a=3 'micro'] partial max 'tp' 'cp'", "axes=s:'cp tp'", NULL,
+     "i32[a=3 \"micro\"]"},
+    {"reduce_scatter", "f32[a=3, b=2] partial 'micro' 'tp' 'cp'", "axes=s:'tp cp' dim=d:a", NULL,
+     "f32[a=3 \"tp\" \"cp\", b=2] partial \"micro\""},
+    {"reduce_scatter", "f32[a=8 'micro'] partial 'tp'", "axes=s:tp dim=d:a", NULL,
+     "f32[a=8 \"micro\" \"tp\"]"},
+    {"all_gather", "f32[a=8 'micro' 'tp', b=2 'cp']", "axes=s:tp dim=d:a", NULL,
+     "f32[a=8 \"micro\", b=2 \"cp\"]"},
+    {"all_gather", "bool[a=7 'tp' 'cp']", "axes=s:'tp cp' dim=d:a", NULL, "bool[a=7]"},
+    {"all_gather", "f32[a=7 'tp'] partial max 'cp'", "axes=s:tp dim=d:a", NULL,
+     "f32[a=7] partial max \"cp\""},
+    {"all_to_all", "f32[a=7 'tp', b=5]", "axes=s:tp from=d:a to=d:b", NULL,
+     "f32[a=7, b=5 \"tp\"]"},
+    {"all_to_all", "f32[a=8 'cp' 'micro', b=8 'tp']", "axes=s:micro from=d:a to=d:b", NULL,
+     "f32[a=8 \"cp\", b=8 \"tp\" \"micro\"]"},
+    {"axis_index", "", "axes=s:'cp tp'", NULL, "i32[]"},
+    {"mul", "f32[] partial 'cp' 'tp'; f32[a=2]", "", NULL, "f32[a=2] partial \"tp\" \"cp\""},
     {"accumulate", "f32[a=2] partial 'tp'; bf16[a=2] partial 'micro' 'tp'", "axis=s:micro", NULL,
      "f32[a=2] partial \"tp\""},
 };
@@ -309,7 +330,8 @@ static void test_repeat(void) {
 static void test_every_label(void) {
   static const char *const sources[] = {"shape_elementwise.c", "shape_contract.c",
                                         "shape_structure.c",   "shape_composite.c",
-                                        "shape_state.c",       "shape_control.c"};
+                                        "shape_state.c",       "shape_control.c",
+                                        "shape_collective.c"};
   char path[1024];
   snprintf(path, sizeof(path), "%s/ir/shape_impl.h", PTC_SOURCE_DIR);
   UNIT_CHECK(shape_labels_of(path, &interner, &listed) >= 0, path);
@@ -392,6 +414,10 @@ static void test_random_ops(void) {
                                       "dist=s:normal",
                                       "a=f:1",
                                       "b=f:1",
+                                      "axes=s:tp",
+                                      "axes=s:micro",
+                                      "from=d:a",
+                                      "to=d:b",
                                       "fill=f:1"};
   uint64_t state = unit_seed();
   int64_t valid = 0;
