@@ -1,4 +1,5 @@
-// The parallel, cluster and device blocks: read and checked.
+// The parallel, cluster and device blocks: read and checked. What a parallel block says goes into the module's config
+// (passes/parallel.h reads it there).
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -33,22 +34,43 @@ static bool read_int(lower_t *L, const ptc_expr_t *expr, const char *what, int64
   return false;
 }
 
+// Sets the config's whole number |name|; `auto` takes an earlier one back.
+static void read_config_int(lower_t *L, const ptc_setting_t *setting, int64_t min, int64_t max) {
+  int64_t value;
+  ptc_attrs_t *config = &L->module->config;
+  if (is_word(setting->value, "auto"))
+    ptc_attrs_remove(config, lower_intern(L, setting->name));
+  else if (read_int(L, setting->value, setting->name, min, max, &value))
+    ptc_attrs_set_int(L->module, config, setting->name, value);
+}
+
+static void set_schedule(lower_t *L, const char *name, int64_t chunks) {
+  ptc_attrs_t *config = &L->module->config;
+  ptc_attrs_remove(config, lower_intern(L, "schedule"));
+  ptc_attrs_remove(config, lower_intern(L, "chunks"));
+  if (name) ptc_attrs_set_string(L->module, config, "schedule", name);
+  if (chunks > 0) ptc_attrs_set_int(L->module, config, "chunks", chunks);
+}
+
 static void read_schedule(lower_t *L, const ptc_expr_t *expr) {
   const ptc_expr_t *name = expr->kind == PTC_EXPR_CALL ? expr->lhs : expr;
   if (is_word(name, "interleaved")) {
+    int64_t chunks = 2;
     for (int32_t i = 0; expr->kind == PTC_EXPR_CALL && i < expr->num_items; i++) {
-      int64_t chunks;
       if (expr->arg_names[i] && strcmp(expr->arg_names[i], "chunks") == 0)
         (void)read_int(L, expr->items[i], "chunks", 1, 1024, &chunks);
       else
         LOWER_ERROR(L, expr->items[i]->loc, "unknown-option",
                     "interleaved has the option chunks only");
     }
+    set_schedule(L, "interleaved", chunks);
     return;
   }
   if (expr->kind == PTC_EXPR_NAME && (is_word(expr, "gpipe") || is_word(expr, "1f1b") ||
-                                      is_word(expr, "zero_bubble") || is_word(expr, "auto")))
+                                      is_word(expr, "zero_bubble") || is_word(expr, "auto"))) {
+    set_schedule(L, is_word(expr, "auto") ? NULL : expr->text, 0);
     return;
+  }
   LOWER_ERROR(L, expr->loc, "setting-value",
               "schedule is one of gpipe, 1f1b, interleaved(chunks = v), zero_bubble, auto");
 }
@@ -67,7 +89,10 @@ static void read_recompute(lower_t *L, const ptc_expr_t *expr) {
     ptc_attrs_set_string(L->module, config, "recompute", expr->text);
     return;
   }
-  if (is_word(expr, "auto")) return;
+  if (is_word(expr, "auto")) {
+    ptc_attrs_remove(config, lower_intern(L, "recompute"));
+    return;
+  }
   LOWER_ERROR(L, expr->loc, "setting-value",
               "recompute is one of none, selective, full, every(N), auto");
 }
@@ -76,19 +101,21 @@ static void read_parallel_setting(lower_t *L, const ptc_setting_t *setting) {
   static const char *const keys[] = {
       "dp",   "tp",       "pp",          "cp",        "ep",
       "zero", "schedule", "micro_batch", "recompute", "sequence_parallel"};
-  int64_t value;
   const ptc_expr_t *expr = setting->value;
   const char *name = setting->name;
   lower_note_origin(L, name, NULL, setting->loc);
   if (is_axis(name)) {
-    if (!is_word(expr, "auto")) (void)read_int(L, expr, name, 1, 1 << 20, &value);
+    read_config_int(L, setting, 1, 1 << 20);
   } else if (strcmp(name, "zero") == 0) {
-    if (!is_word(expr, "auto")) (void)read_int(L, expr, name, 0, 3, &value);
+    read_config_int(L, setting, 0, 3);
   } else if (strcmp(name, "micro_batch") == 0) {
-    if (!is_word(expr, "auto") && read_int(L, expr, name, 1, 1 << 30, &value))
-      ptc_attrs_set_int(L->module, &L->module->config, "micro_batch", value);
+    read_config_int(L, setting, 1, 1 << 30);
   } else if (strcmp(name, "sequence_parallel") == 0) {
-    if (expr->kind != PTC_EXPR_ON && !is_word(expr, "auto"))
+    if (expr->kind == PTC_EXPR_ON)
+      ptc_attrs_set_bool(L->module, &L->module->config, name, expr->is_on);
+    else if (is_word(expr, "auto"))
+      ptc_attrs_remove(&L->module->config, lower_intern(L, name));
+    else
       LOWER_ERROR(L, expr->loc, "setting-value", "sequence_parallel is on, off or auto");
   } else if (strcmp(name, "schedule") == 0) {
     read_schedule(L, expr);
@@ -113,56 +140,21 @@ void lower_parallel_block(lower_t *L, const ptc_item_t *item) {
 
 // --- paths of shard and cut
 
-// Whether pattern segment |p| (name, number, *, a..b) fits segment |g| of a global's path.
-static bool segment_fits(const char *p, size_t len_p, const char *g, size_t len_g, int64_t first,
-                         int64_t step, int64_t count) {
-  if (len_p == 1 && *p == '*') return true;
-  bool star = len_g == 1 && *g == '*';
-  if (*p < '0' || *p > '9') return !star && len_p == len_g && strncmp(p, g, len_p) == 0;
-  char *end;
-  int64_t lo = strtoll(p, &end, 10), hi = lo;
-  if (end < p + len_p && end[0] == '.' && end[1] == '.') hi = strtoll(end + 2, NULL, 10);
-  if (!star) {
-    if (*g < '0' || *g > '9') return false;
-    first = strtoll(g, NULL, 10);
-    step = count = 1;
-  }
-  for (int64_t i = 0; i < count; i++)
-    if (first + i * step >= lo && first + i * step <= hi) return true;
-  return false;
-}
-
-// A range a..b holds the separator: it is one segment.
-static size_t pattern_segment(const char *p) {
-  size_t len = strcspn(p, ".");
-  if (p[len] == '.' && p[len + 1] == '.') len += 2 + strcspn(p + len + 2, ".");
-  return len;
-}
-
-// Whether |pattern| names instances of |global|; a whole path, or (|prefix|) the start of one.
-static bool path_fits(const char *pattern, const ptc_global_t *global, bool prefix) {
-  const char *p = pattern, *g = global->path;
-  int32_t star = 0;
-  while (*p && *g) {
-    size_t len_p = pattern_segment(p), len_g = strcspn(g, ".");
-    bool is_star = len_g == 1 && *g == '*';
-    if (!segment_fits(p, len_p, g, len_g, is_star ? global->turn_first[star] : 0,
-                      is_star ? global->turn_step[star] : 1,
-                      is_star ? global->type->counts[star] : 1))
-      return false;
-    star += is_star;
-    p += len_p + (p[len_p] == '.');
-    g += len_g + (g[len_g] == '.');
-  }
-  return !*p && (prefix || !*g);
-}
-
 static const ptc_global_t *find_path(lower_t *L, const char *pattern, bool prefix) {
   for (int64_t i = 0; i < L->module->num_globals; i++) {
     const ptc_global_t *global = L->module->globals[i];
-    if (global->kind == PTC_GLOBAL_PARAM && path_fits(pattern, global, prefix)) return global;
+    if (global->kind == PTC_GLOBAL_PARAM && ptc_global_path_fits(global, pattern, prefix))
+      return global;
   }
   return NULL;
+}
+
+// Adds |text| to the config's list |name|; entries are separated by "; ".
+static void append_to_list(lower_t *L, const char *name, const char *text) {
+  ptc_attrs_t *config = &L->module->config;
+  const char *old = ptc_attrs_string(config, name, NULL);
+  ptc_attrs_set_string(L->module, config, name,
+                       old ? ptc_arena_printf(&L->module->arena, "%s; %s", old, text) : text);
 }
 
 static void check_shard(lower_t *L, const ptc_shard_stmt_t *shard) {
@@ -189,6 +181,10 @@ static void check_shard(lower_t *L, const ptc_shard_stmt_t *shard) {
   } else if (!ptc_type_has_dim(type, lower_intern(L, shard->over))) {
     LOWER_ERROR(L, shard->over_loc, "shard-dims", "parameter \"%s\" has no dim \"%s\"",
                 global->path, shard->over);
+  } else {
+    append_to_list(L, "shard",
+                   ptc_arena_printf(&L->module->arena, "%s on %s over %s", shard->path, shard->axis,
+                                    shard->over));
   }
 }
 
@@ -202,6 +198,8 @@ void lower_check_directives(lower_t *L, const ptc_item_t *item) {
     else if (!find_path(L, path, true))
       LOWER_ERROR(L, item->cuts[i].loc, "unknown-path", "no turn of a repeat has the path \"%s\"",
                   path);
+    else
+      append_to_list(L, "cut", path);
   }
 }
 

@@ -696,6 +696,10 @@ ptc_status_t ptc_lower_ast(ptc_diag_t *diag, ptc_ast_t *ast, const ptc_lower_opt
       lower_cluster_item(L, item);
   }
   lower_train_defaults(L);
+  if (L->options->world > 0) {
+    ptc_attrs_set_int(L->module, &L->module->config, "world", L->options->world);
+    ptc_module_set_origin(L->module, "train.world", NULL, "command line");
+  }
   if (model) {
     L->module->name = lower_intern(L, model->name);
     lower_model(L, model);

@@ -13,6 +13,10 @@ typedef struct ptc_override_s {
 typedef struct ptc_lower_options_s {
   const ptc_override_t *overrides;
   int32_t num_overrides;
+  // `--parallel`: settings of a parallel block, separated by commas ("dp=2,tp=2"), after those of all files. May be
+  // NULL.
+  const char *parallel;
+  int64_t world;  // `--world`: the number of ranks; 0: what the axes give
 } ptc_lower_options_t;
 
 // Checks the whole program and lowers its model to a module with the functions init, train (forward

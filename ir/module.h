@@ -178,6 +178,9 @@ ptc_global_t *ptc_module_add_global(ptc_module_t *module, ptc_global_kind_t kind
 const char *ptc_global_kind_name(ptc_global_kind_t kind);  // "input", "param", ...
 // The instance's own path: "block.7.attn.wq" for turns[] = {7 as instance number of each count}.
 void ptc_global_instance_path(const ptc_global_t *global, const int64_t *instance, ptc_str_t *out);
+// Whether |pattern| names instances of |global|: "block.*.w", "block.7.w", "block.2..5.w". The whole path, or
+// (|prefix|) the start of one.
+bool ptc_global_path_fits(const ptc_global_t *global, const char *pattern, bool prefix);
 void ptc_module_set_mesh(ptc_module_t *module, const ptc_mesh_axis_t *axes, int32_t num_axes);
 // Records an origin; a later one of the same name replaces it. Texts are copied; |value| may be NULL.
 void ptc_module_set_origin(ptc_module_t *module, const char *name, const char *value,

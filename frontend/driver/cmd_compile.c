@@ -33,6 +33,8 @@ static const char usage[] =
     "  --set NAME=VALUE       a parameter of the model (layers=24), the batch (batch=4) or a "
     "train\n"
     "                         setting (train.lr=3e-4); may be repeated\n"
+    "  --parallel=SETTINGS    of a parallel block, with commas: dp=2,tp=2,zero=1\n"
+    "  --world=N              ranks in all: the product of dp, tp, pp, cp and ep\n"
     "  --target=TARGET        cpu (default: this machine's), or cpu:x86-64-v2, -v3, -v4;\n"
     "                         or sm_80, sm_90a, ...: CUDA kernels (compiled, not yet proven on a\n"
     "                         GPU)\n"
@@ -57,11 +59,14 @@ typedef struct arguments_s {
   ptc_common_options_t common;
   ptc_pass_options_t pass;
   bool check, no_loc, print_lowered, plan_only;
-  const char *output, *target;
+  const char *output, *target, *parallel;
+  int64_t world;
 } arguments_t;
 
 enum {
   OPT_SET = 256,
+  OPT_PARALLEL,
+  OPT_WORLD,
   OPT_TARGET,
   OPT_KEEP_GRADS,
   OPT_PRINT_AFTER,
@@ -73,6 +78,8 @@ enum {
 
 static const struct option long_options[] = {
     {"set", required_argument, NULL, OPT_SET},
+    {"parallel", required_argument, NULL, OPT_PARALLEL},
+    {"world", required_argument, NULL, OPT_WORLD},
     {"target", required_argument, NULL, OPT_TARGET},
     {"keep-grads", no_argument, NULL, OPT_KEEP_GRADS},
     {"print-after", required_argument, NULL, OPT_PRINT_AFTER},
@@ -102,6 +109,11 @@ static int read_option(int option, char *const *argv, arguments_t *args) {
     case OPT_SET:
       if (!ptc_options_add_override(&args->common, optarg))
         return usage_error("--set takes NAME=VALUE, not \"%s\"", optarg);
+      return -1;
+    case OPT_PARALLEL: args->parallel = optarg; return -1;
+    case OPT_WORLD:
+      if (!ptc_options_read_count(optarg, 1, &args->world))
+        return usage_error("--world takes a number of ranks, not \"%s\"", optarg);
       return -1;
     case OPT_TARGET: args->target = optarg; return -1;
     case OPT_KEEP_GRADS: args->pass.keep_grads = true; return -1;
@@ -270,7 +282,10 @@ static ptc_status_t compile(arguments_t *args, ptc_diag_t *diag, const char *con
                             int32_t num_files) {
   struct timespec begin;
   clock_gettime(CLOCK_MONOTONIC, &begin);
-  ptc_lower_options_t options = {args->common.overrides, args->common.num_overrides};
+  ptc_lower_options_t options = {.overrides = args->common.overrides,
+                                 .num_overrides = args->common.num_overrides,
+                                 .parallel = args->parallel,
+                                 .world = args->world};
   ptc_module_t *module;
   ptc_status_t status = ptc_compile_files(diag, files, num_files, &options, &module);
   if (status != PTC_OK) return status;

@@ -164,7 +164,8 @@ static int read_option(int option, char *const *argv, interpret_args_t *args) {
 
 static ptc_status_t interpret(interpret_args_t *args, ptc_diag_t *diag, const char *const *files,
                               int32_t num_files) {
-  ptc_lower_options_t options = {args->common.overrides, args->common.num_overrides};
+  ptc_lower_options_t options = {.overrides = args->common.overrides,
+                                 .num_overrides = args->common.num_overrides};
   ptc_module_t *module;
   ptc_status_t status = ptc_compile_files(diag, files, num_files, &options, &module);
   if (status != PTC_OK) return status;

@@ -13,7 +13,7 @@ typedef struct measured_s {
 // The sample |model| with |blocks| after it.
 static measured_t measure(const char *model, const char *blocks, const char *layers) {
   ptc_override_t override = {"layers", layers};
-  ptc_lower_options_t options = {&override, 1};
+  ptc_lower_options_t options = {.overrides = &override, .num_overrides = 1};
   ptc_str_t path = {0}, source = {0};
   ptc_str_printf(&path, "%s/samples/%s.ptm", PTC_SOURCE_DIR, model);
   char *sample;

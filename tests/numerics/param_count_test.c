@@ -38,7 +38,7 @@ static ptc_module_t *compile(ptc_diag_t *diag, const char *file, const ptc_overr
   char path[1024];
   snprintf(path, sizeof(path), "%s/%s", PTC_SOURCE_DIR, file);
   const char *files[] = {path};
-  const ptc_lower_options_t options = {sets, num_sets};
+  const ptc_lower_options_t options = {.overrides = sets, .num_overrides = num_sets};
   ptc_module_t *module = NULL;
   (void)ptc_compile_files(diag, files, 1, &options, &module);
   ptc_diag_print(diag, stderr, PTC_DIAG_TEXT, false);

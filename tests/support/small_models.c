@@ -41,7 +41,8 @@ ptc_module_t *small_model_lower(const small_model_t *model, const ptc_override_t
   for (int i = 0; i < SMALL_MODEL_SETTINGS && model->settings[i].name; i++)
     overrides[num++] = model->settings[i];
   for (int i = 0; i < num_more && num < 2 * SMALL_MODEL_SETTINGS; i++) overrides[num++] = more[i];
-  const ptc_lower_options_t options = {.overrides = overrides, .num_overrides = num};
+  const ptc_lower_options_t options = {
+      .overrides = overrides, .num_overrides = num, .parallel = "dp=1,tp=1,pp=1"};
   char path[1024];
   snprintf(path, sizeof(path), "%s/%s", PTC_SOURCE_DIR, model->file);
   const char *files[] = {path};

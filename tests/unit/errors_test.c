@@ -47,7 +47,8 @@ static void check_section(void) {
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   ptc_override_t overrides[MAX_OVERRIDES];
-  ptc_lower_options_t options = {overrides, read_overrides(section->text, overrides)};
+  ptc_lower_options_t options = {.overrides = overrides,
+                                 .num_overrides = read_overrides(section->text, overrides)};
   ptc_module_t *module = NULL;
   ptc_status_t status =
       ptc_compile_text(&diag, section->path, section->text, section->len, &options, &module);

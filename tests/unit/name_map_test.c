@@ -59,7 +59,7 @@ static model_t *load_sample(const char *name, const ptc_override_t *sets, int32_
   char file[256];
   snprintf(file, sizeof(file), "%s/samples/%s", PTC_SOURCE_DIR, name);
   const char *files[] = {file};
-  ptc_lower_options_t options = {sets, num_sets};
+  ptc_lower_options_t options = {.overrides = sets, .num_overrides = num_sets};
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   ptc_module_t *module;

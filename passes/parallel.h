@@ -1,0 +1,36 @@
+// What the config says about the split over ranks (the parallel block, --parallel, --world).
+#ifndef PTC_PASSES_PARALLEL_H_
+#define PTC_PASSES_PARALLEL_H_
+
+#include "ir/module.h"
+
+// The device axes of a mesh, outermost first; after them comes the time axis "micro".
+typedef enum ptc_device_axis_e {
+  PTC_AXIS_PP,
+  PTC_AXIS_DP,
+  PTC_AXIS_EP,
+  PTC_AXIS_CP,
+  PTC_AXIS_TP,
+  PTC_NUM_DEVICE_AXES
+} ptc_device_axis_t;
+
+extern const char *const ptc_device_axis_names[PTC_NUM_DEVICE_AXES];  // "pp", "dp", ...
+
+typedef struct ptc_parallel_s {
+  int64_t size[PTC_NUM_DEVICE_AXES];  // >= 1
+  int64_t world;                      // their product
+  int64_t zero;                       // 0 to 3
+  int64_t micro_batch;   // samples of a micro-batch on one device; 0: the whole batch at once
+  const char *schedule;  // "1f1b" unless said otherwise
+  int64_t chunks;        // of an interleaved schedule; else 1
+  bool sequence_parallel;
+} ptc_parallel_t;
+
+// Reads module->config. An axis that is not given has size 1; but with --world, dp takes what the other axes leave,
+// if it is not given. Ids: "world-product" where the axes do not give the world.
+ptc_status_t ptc_parallel_read(ptc_module_t *module, ptc_parallel_t *out);
+
+// Whether |name| (interned or not) is an axis of devices, not of time.
+bool ptc_axis_is_device(const char *name);
+
+#endif  // PTC_PASSES_PARALLEL_H_
