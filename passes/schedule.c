@@ -1,0 +1,347 @@
+// Pipeline schedules: the order of tasks per kind, their simulated times, and where transfers go.
+#include "passes/schedule.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/base/vec.h"
+
+const char *ptc_schedule_name(ptc_schedule_kind_t kind) {
+  static const char *const names[] = {
+#define PTC_SCHEDULE_TEXT(id, text) text,
+      PTC_SCHEDULES(PTC_SCHEDULE_TEXT)
+#undef PTC_SCHEDULE_TEXT
+  };
+  return names[kind];
+}
+
+bool ptc_schedule_parse(const char *name, ptc_schedule_kind_t *out_kind) {
+  for (int32_t k = 0; k < PTC_NUM_SCHEDULES; k++)
+    if (strcmp(name, ptc_schedule_name((ptc_schedule_kind_t)k)) == 0) {
+      *out_kind = (ptc_schedule_kind_t)k;
+      return true;
+    }
+  return false;
+}
+
+const char *ptc_work_name(ptc_work_kind_t kind) {
+  static const char *const names[PTC_NUM_WORK_KINDS] = {"F",      "B",      "W",     "SEND_F",
+                                                        "RECV_F", "SEND_B", "RECV_B"};
+  return names[kind];
+}
+
+// --- the order of tasks
+
+typedef PTC_VEC(ptc_work_t) work_list_t;
+
+typedef struct maker_s {
+  ptc_schedule_t *schedule;
+  ptc_schedule_costs_t costs;
+  work_list_t *lists;  // per stage
+  double *done[3];     // end of F, B, W by [part * num_micro + micro]; negative: not yet
+} maker_t;
+
+static void push(maker_t *m, int32_t stage, ptc_work_kind_t kind, int32_t chunk, int32_t micro) {
+  PTC_VEC_PUSH(&m->lists[stage], ((ptc_work_t){.kind = kind, .chunk = chunk, .micro = micro}));
+}
+
+// |warm| times F, then F and B in turns, then the rest of B.
+static void order_plain(maker_t *m, int32_t stage, int32_t warm) {
+  const int32_t num_micro = m->schedule->num_micro;
+  for (int32_t i = 0; i < warm; i++) push(m, stage, PTC_WORK_F, 0, i);
+  for (int32_t i = 0; i < num_micro; i++) {
+    if (warm + i < num_micro) push(m, stage, PTC_WORK_F, 0, warm + i);
+    push(m, stage, PTC_WORK_B, 0, i);
+  }
+}
+
+// As 1f1b, and W of a micro-batch |stage| turns after its B: the last stages fill the end with them.
+static void order_zero_bubble(maker_t *m, int32_t stage) {
+  const int32_t num_micro = m->schedule->num_micro;
+  int32_t warm = m->schedule->num_stages - stage - 1;
+  if (warm > num_micro) warm = num_micro;
+  for (int32_t i = 0; i < warm; i++) push(m, stage, PTC_WORK_F, 0, i);
+  for (int32_t i = 0; i < num_micro; i++) {
+    if (warm + i < num_micro) push(m, stage, PTC_WORK_F, 0, warm + i);
+    push(m, stage, PTC_WORK_B, 0, i);
+    if (i >= stage) push(m, stage, PTC_WORK_W, 0, i - stage);
+  }
+  for (int32_t i = num_micro - stage < 0 ? 0 : num_micro - stage; i < num_micro; i++)
+    push(m, stage, PTC_WORK_W, 0, i);
+}
+
+// The k-th F of a stage: groups of S micro-batches go through all chunks (the k-th B: the same, chunks reversed).
+static void interleaved_at(const ptc_schedule_t *s, int32_t k, int32_t *chunk, int32_t *micro) {
+  const int32_t whole = s->num_stages * s->num_chunks;
+  const int32_t first = k / whole * s->num_stages;
+  const int32_t left = s->num_micro - first;
+  const int32_t group = left < s->num_stages ? left : s->num_stages;
+  const int32_t at = k - k / whole * whole;
+  *chunk = at / group;
+  *micro = first + at % group;
+}
+
+static void order_interleaved(maker_t *m, int32_t stage, int32_t more) {
+  const ptc_schedule_t *s = m->schedule;
+  const int32_t total = s->num_micro * s->num_chunks;
+  int32_t warm = (s->num_stages - stage - 1) * 2 + (s->num_chunks - 1) * s->num_stages + more;
+  if (warm > total) warm = total;
+  int32_t chunk, micro;
+  for (int32_t i = 0; i < total + warm; i++) {
+    if (i < total) {
+      interleaved_at(s, i, &chunk, &micro);
+      push(m, stage, PTC_WORK_F, chunk, micro);
+    }
+    if (i >= warm) {
+      interleaved_at(s, i - warm, &chunk, &micro);
+      push(m, stage, PTC_WORK_B, s->num_chunks - 1 - chunk, micro);
+    }
+  }
+}
+
+static void order_stage(maker_t *m, int32_t stage, int32_t more) {
+  const ptc_schedule_t *s = m->schedule;
+  const int32_t left = s->num_stages - stage - 1;
+  m->lists[stage].len = 0;
+  switch (s->kind) {
+    case PTC_SCHEDULE_GPIPE: order_plain(m, stage, s->num_micro); break;
+    case PTC_SCHEDULE_1F1B: order_plain(m, stage, left < s->num_micro ? left : s->num_micro); break;
+    case PTC_SCHEDULE_INTERLEAVED: order_interleaved(m, stage, more); break;
+    case PTC_SCHEDULE_ZB_H1: order_zero_bubble(m, stage); break;
+    case PTC_NUM_SCHEDULES: break;
+  }
+}
+
+// --- simulated times
+
+static double *done_at(const maker_t *m, ptc_work_kind_t kind, int32_t part, int32_t micro) {
+  return &m->done[kind][part * m->schedule->num_micro + micro];
+}
+
+static double cost_of(const maker_t *m, ptc_work_kind_t kind) {
+  if (kind == PTC_WORK_F) return m->costs.f;
+  if (kind == PTC_WORK_W) return m->costs.w;
+  return m->schedule->split_w ? m->costs.b : m->costs.b + m->costs.w;
+}
+
+static void need(const maker_t *m, ptc_work_kind_t kind, int32_t part, int32_t micro, double more,
+                 double *ready) {
+  const double done = *done_at(m, kind, part, micro);
+  if (done < 0)
+    *ready = INFINITY;
+  else
+    *ready = fmax(*ready, done + more);
+}
+
+// When what |work| of |stage| takes is there; infinite: not yet known.
+static double ready_at(const maker_t *m, int32_t stage, const ptc_work_t *work) {
+  const int32_t num_parts = m->schedule->num_stages * m->schedule->num_chunks;
+  const int32_t part = work->chunk * m->schedule->num_stages + stage;
+  const double transfer = m->costs.transfer;
+  double ready = 0;
+  if (work->kind == PTC_WORK_F && part > 0)
+    need(m, PTC_WORK_F, part - 1, work->micro, transfer, &ready);
+  if (work->kind == PTC_WORK_B) need(m, PTC_WORK_F, part, work->micro, 0, &ready);
+  if (work->kind == PTC_WORK_B && part + 1 < num_parts)
+    need(m, PTC_WORK_B, part + 1, work->micro, transfer, &ready);
+  if (work->kind == PTC_WORK_W) need(m, PTC_WORK_B, part, work->micro, 0, &ready);
+  return ready;
+}
+
+// Every task as early as the order of its stage allows. False if some never can.
+static bool simulate(maker_t *m) {
+  ptc_schedule_t *s = m->schedule;
+  const int64_t count = (int64_t)s->num_stages * s->num_chunks * s->num_micro;
+  for (int32_t k = 0; k < 3; k++)
+    for (int64_t i = 0; i < count; i++) m->done[k][i] = -1;
+  int64_t *next = ptc_xmalloc((size_t)s->num_stages * sizeof(*next));
+  memset(next, 0, (size_t)s->num_stages * sizeof(*next));
+  s->makespan = 0;
+  int64_t left = 0;
+  for (int32_t stage = 0; stage < s->num_stages; stage++) left += m->lists[stage].len;
+  for (bool moved = true; moved && left > 0;) {
+    moved = false;
+    for (int32_t stage = 0; stage < s->num_stages; stage++)
+      for (; next[stage] < m->lists[stage].len; next[stage]++, left--, moved = true) {
+        ptc_work_t *work = &m->lists[stage].data[next[stage]];
+        double start = ready_at(m, stage, work);
+        if (isinf(start)) break;
+        if (next[stage] > 0) start = fmax(start, work[-1].end);
+        work->start = start;
+        work->end = start + cost_of(m, work->kind);
+        *done_at(m, work->kind, work->chunk * s->num_stages + stage, work->micro) = work->end;
+        s->makespan = fmax(s->makespan, work->end);
+      }
+  }
+  free(next);
+  return left == 0;
+}
+
+// --- transfers
+
+typedef struct event_s {
+  double time;
+  int32_t rank;       // at equal times: transfers first, then by their place in the order of parts
+  int32_t stage, to;  // to: the receiver's stage, -1: a task
+  ptc_work_t work, received;
+} event_t;
+
+static int compare_events(const void *a, const void *b) {
+  const event_t *x = a, *y = b;
+  if (x->time != y->time) return x->time < y->time ? -1 : 1;
+  if ((x->to < 0) != (y->to < 0)) return x->to < 0 ? 1 : -1;
+  if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+  if (x->work.kind != y->work.kind) return x->work.kind < y->work.kind ? -1 : 1;
+  return (x->work.micro > y->work.micro) - (x->work.micro < y->work.micro);
+}
+
+static event_t transfer_event(const maker_t *m, int32_t part, const ptc_work_t *work) {
+  const int32_t num_stages = m->schedule->num_stages;
+  const bool forward = work->kind == PTC_WORK_F;
+  const int32_t other = forward ? part + 1 : part - 1;
+  const int32_t stage = part % num_stages, to = other % num_stages;
+  event_t event = {.time = work->end, .rank = part, .stage = stage, .to = to};
+  event.work = (ptc_work_t){.kind = forward ? PTC_WORK_SEND_F : PTC_WORK_SEND_B,
+                            .chunk = work->chunk,
+                            .micro = work->micro,
+                            .peer = to,
+                            .start = work->end,
+                            .end = work->end + m->costs.transfer};
+  event.received = event.work;
+  event.received.kind = forward ? PTC_WORK_RECV_F : PTC_WORK_RECV_B;
+  event.received.chunk = other / num_stages;
+  event.received.peer = stage;
+  return event;
+}
+
+static void finish(maker_t *m, ptc_arena_t *arena) {
+  ptc_schedule_t *s = m->schedule;
+  const int32_t num_parts = s->num_stages * s->num_chunks;
+  PTC_VEC(event_t) events = {0};
+  for (int32_t stage = 0; stage < s->num_stages; stage++)
+    for (int64_t i = 0; i < m->lists[stage].len; i++) {
+      const ptc_work_t *work = &m->lists[stage].data[i];
+      const int32_t part = work->chunk * s->num_stages + stage;
+      const event_t task = {
+          .time = work->start, .rank = part, .stage = stage, .to = -1, .work = *work};
+      PTC_VEC_PUSH(&events, task);
+      const bool sends = work->kind == PTC_WORK_F   ? part + 1 < num_parts
+                         : work->kind == PTC_WORK_B ? part > 0
+                                                    : false;
+      if (sends && s->num_stages > 1) PTC_VEC_PUSH(&events, transfer_event(m, part, work));
+    }
+  qsort(events.data, (size_t)events.len, sizeof(*events.data), compare_events);
+  s->stages = PTC_ARENA_ARRAY(arena, ptc_stage_order_t, s->num_stages);
+  for (int32_t stage = 0; stage < s->num_stages; stage++) {
+    // A task has at most a receive and a send.
+    s->stages[stage].work = PTC_ARENA_ARRAY(arena, ptc_work_t, 3 * m->lists[stage].len + 1);
+    s->stages[stage].count = 0;
+  }
+  for (int64_t i = 0; i < events.len; i++) {
+    const event_t *event = &events.data[i];
+    ptc_stage_order_t *at = &s->stages[event->stage];
+    at->work[at->count++] = event->work;
+    if (event->to < 0) continue;
+    ptc_stage_order_t *to = &s->stages[event->to];
+    to->work[to->count++] = event->received;
+  }
+  PTC_VEC_FREE(&events);
+}
+
+ptc_schedule_t *ptc_schedule_new(ptc_arena_t *arena, ptc_schedule_kind_t kind, int32_t num_stages,
+                                 int32_t num_chunks, int32_t num_micro,
+                                 const ptc_schedule_costs_t *costs) {
+  ptc_schedule_t *s = PTC_ARENA_NEW(arena, ptc_schedule_t);
+  *s = (ptc_schedule_t){.kind = kind,
+                        .num_stages = num_stages,
+                        .num_chunks = num_chunks,
+                        .num_micro = num_micro,
+                        .split_w = kind == PTC_SCHEDULE_ZB_H1};
+  maker_t m = {.schedule = s, .costs = {1, 1, 1, 0}};
+  // Tasks that take no time would have no order.
+  if (costs && costs->f > 0 && costs->b > 0 && costs->w > 0) m.costs = *costs;
+  const size_t bytes = (size_t)num_stages * (size_t)num_chunks * (size_t)num_micro * sizeof(double);
+  for (int32_t k = 0; k < 3; k++) m.done[k] = ptc_xmalloc(bytes);
+  m.lists = ptc_xmalloc((size_t)num_stages * sizeof(*m.lists));
+  memset(m.lists, 0, (size_t)num_stages * sizeof(*m.lists));
+  // Interleaved waits forever where groups are not full; with more F before the first B it does not.
+  for (int32_t more = 0;; more++) {
+    for (int32_t stage = 0; stage < num_stages; stage++) order_stage(&m, stage, more);
+    if (simulate(&m)) break;
+  }
+  finish(&m, arena);
+  for (int32_t stage = 0; stage < num_stages; stage++) PTC_VEC_FREE(&m.lists[stage]);
+  free(m.lists);
+  for (int32_t k = 0; k < 3; k++) free(m.done[k]);
+  return s;
+}
+
+// --- what a schedule takes
+
+int32_t ptc_schedule_num_slots(const ptc_schedule_t *schedule, int32_t stage, int32_t chunk) {
+  const ptc_stage_order_t *order = &schedule->stages[stage];
+  const int32_t num_micro = schedule->num_micro;
+  int32_t *last = ptc_xmalloc((size_t)num_micro * sizeof(*last));
+  for (int32_t i = 0; i < order->count; i++)
+    if (order->work[i].chunk == chunk) last[order->work[i].micro] = i;
+  bool *begun = ptc_xmalloc((size_t)num_micro * sizeof(*begun));
+  memset(begun, 0, (size_t)num_micro * sizeof(*begun));
+  int32_t slots = 1;
+  for (int32_t i = 0; i < order->count; i++) {
+    const ptc_work_t *work = &order->work[i];
+    if (work->chunk != chunk || begun[work->micro]) continue;
+    begun[work->micro] = true;
+    for (int32_t other = 0; other < num_micro; other++) {
+      const int32_t apart = abs(work->micro - other);
+      if (begun[other] && last[other] >= i && apart + 1 > slots) slots = apart + 1;
+    }
+  }
+  free(last);
+  free(begun);
+  return slots;
+}
+
+int32_t ptc_schedule_in_flight(const ptc_schedule_t *schedule, int32_t stage) {
+  const ptc_stage_order_t *order = &schedule->stages[stage];
+  const ptc_work_kind_t ends = schedule->split_w ? PTC_WORK_W : PTC_WORK_B;
+  int32_t now = 0, most = 0;
+  for (int32_t i = 0; i < order->count; i++) {
+    now += order->work[i].kind == PTC_WORK_F;
+    if (now > most) most = now;
+    now -= order->work[i].kind == ends;
+  }
+  return most;
+}
+
+double ptc_schedule_bubble(const ptc_schedule_t *schedule) {
+  double busy = 0;
+  for (int32_t stage = 0; stage < schedule->num_stages; stage++)
+    for (int32_t i = 0; i < schedule->stages[stage].count; i++) {
+      const ptc_work_t *work = &schedule->stages[stage].work[i];
+      if (work->kind <= PTC_WORK_W) busy += work->end - work->start;
+    }
+  return 1 - busy / (schedule->makespan * schedule->num_stages);
+}
+
+void ptc_schedule_print_csv(const ptc_schedule_t *schedule, double unit, ptc_str_t *out) {
+  for (int32_t stage = 0; stage < schedule->num_stages; stage++) {
+    const ptc_stage_order_t *order = &schedule->stages[stage];
+    double at = 0;
+    bool first = true;
+    for (int32_t i = 0; i < order->count; i++) {
+      const ptc_work_t *work = &order->work[i];
+      if (work->kind > PTC_WORK_W) continue;
+      for (; at + unit / 2 < work->start; at += unit, first = false)
+        if (!first) ptc_str_printf(out, ",");
+      const char *letter =
+          work->kind == PTC_WORK_B && schedule->split_w ? "I" : ptc_work_name(work->kind);
+      ptc_str_printf(out, "%s%d%s%d", first ? "" : ",", work->chunk * schedule->num_stages + stage,
+                     letter, work->micro);
+      first = false;
+      at += unit;
+      for (; at + unit / 2 < work->end; at += unit) ptc_str_printf(out, ",");
+    }
+    ptc_str_printf(out, "\n");
+  }
+}
