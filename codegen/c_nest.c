@@ -221,32 +221,16 @@ const char *ptc_nest_limit(ptc_arena_t *arena, const char *from, int64_t step, i
 
 // --- costs
 
-static bool is_transcendental(const ptc_kexpr_t *e) {
-  if (e->kind == PTC_KX_RANDOM) return true;
-  if (e->kind != PTC_KX_OP) return false;
-  switch (e->opcode) {
-    case PTC_OP_EXP:
-    case PTC_OP_LOG:
-    case PTC_OP_SIN:
-    case PTC_OP_COS:
-    case PTC_OP_TANH:
-    case PTC_OP_ERF:
-    case PTC_OP_POW:
-    case PTC_OP_SIGMOID:
-    case PTC_OP_SILU:
-    case PTC_OP_SILU_GRAD:
-    case PTC_OP_GELU:
-    case PTC_OP_GELU_GRAD:
-    case PTC_OP_SOFTPLUS: return true;
-    default: return false;
-  }
+static bool is_costly(const ptc_kexpr_t *e) {
+  return e->kind == PTC_KX_RANDOM ||
+         (e->kind == PTC_KX_OP && (ptc_op_info(e->opcode)->traits & PTC_TRAIT_COSTLY));
 }
 
 static void find_expensive(ptc_c_nest_t *nest) {
   const ptc_kernel_t *kernel = nest->kernel;
   for (ptc_kx_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
-    nest->expensive[i] = is_transcendental(e);
+    nest->expensive[i] = is_costly(e);
     for (int32_t a = 0; e->kind == PTC_KX_OP && a < e->num_args; ++a)
       nest->expensive[i] |=
           (kernel->exprs[e->args[a]].varies & nest->row) && nest->expensive[e->args[a]];
@@ -261,7 +245,7 @@ double ptc_nest_expr_ns(const ptc_kernel_t *kernel, const ptc_kexpr_t *e) {
   const bool circular =
       e->kind == PTC_KX_OP && (e->opcode == PTC_OP_SIN || e->opcode == PTC_OP_COS);
   if (circular && !wide) return 5;
-  if (is_transcendental(e)) return wide || e->opcode == PTC_OP_POW ? 20 : 1;
+  if (is_costly(e)) return wide || e->opcode == PTC_OP_POW ? 20 : 1;
   return e->kind == PTC_KX_OP || e->kind == PTC_KX_REDUCE ? 0.05 : 0;
 }
 

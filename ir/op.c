@@ -13,6 +13,7 @@
 #define RANDOM PTC_TRAIT_RANDOM
 #define VIEW PTC_TRAIT_VIEW
 #define COLLECTIVE PTC_TRAIT_COLLECTIVE
+#define COSTLY PTC_TRAIT_COSTLY
 
 static const ptc_op_info_t op_infos[PTC_NUM_OPS] = {
 #define PTC_OP(id, mnemonic, min_in, max_in, num_out, traits, linear, rule, attrs, shape, interp, \

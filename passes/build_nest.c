@@ -50,23 +50,7 @@ bool ptc_op_is_cheap(const ptc_op_t *op) {
   if (!ptc_op_has_trait(op, PTC_TRAIT_EWISE) && op->opcode != PTC_OP_BROADCAST &&
       op->opcode != PTC_OP_TRANSPOSE)
     return false;
-  switch (op->opcode) {
-    case PTC_OP_EXP:
-    case PTC_OP_LOG:
-    case PTC_OP_SIN:
-    case PTC_OP_COS:
-    case PTC_OP_TANH:
-    case PTC_OP_ERF:
-    case PTC_OP_SIGMOID:
-    case PTC_OP_SILU:
-    case PTC_OP_GELU:
-    case PTC_OP_SOFTPLUS:
-    case PTC_OP_POW:
-    case PTC_OP_MOD:
-    case PTC_OP_SILU_GRAD:
-    case PTC_OP_GELU_GRAD: return false;
-    default: return true;
-  }
+  return !ptc_op_has_trait(op, PTC_TRAIT_COSTLY);
 }
 
 // --- dims by name
