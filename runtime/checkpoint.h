@@ -50,8 +50,8 @@ typedef struct ptc_checkpoint_s {
 // missing, damaged or of a later version; the diagnostic names the file. Then |out_checkpoint| is empty.
 ptc_status_t ptc_checkpoint_open(ptc_diag_t *diag, const char *folder,
                                  ptc_checkpoint_t *out_checkpoint);
-// Opens the latest one of the run folder |run|. If it is damaged: an error, or with |fall_back| a warning, and
-// the one before is tried. "no-checkpoint" (PTC_IO) if the run has none.
+// Opens the latest one of the run folder |run|. If it is damaged: an error and a note that names the one before;
+// or with |fall_back| a warning, and the one before is tried. "no-checkpoint" (PTC_IO) if the run has none.
 ptc_status_t ptc_checkpoint_open_latest(ptc_diag_t *diag, const char *run, bool fall_back,
                                         ptc_checkpoint_t *out_checkpoint);
 void ptc_checkpoint_close(ptc_checkpoint_t *checkpoint);

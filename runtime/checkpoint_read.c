@@ -137,7 +137,7 @@ ptc_status_t ptc_checkpoint_open_latest(ptc_diag_t *diag, const char *run, bool 
     status = ptc_error(diag, (ptc_loc_t){0}, PTC_IO, "no-checkpoint",
                        "\"%s\" has no checkpoint to resume from", run);
   else if (status != PTC_OK && !fall_back && count > 1)
-    ptc_note(diag, (ptc_loc_t){0}, "there are %lld earlier checkpoints", (long long)count - 1);
+    ptc_note(diag, (ptc_loc_t){0}, "the checkpoint before it is \"%s\"", folders[1]);
   ptc_arena_deinit(&arena);
   return status;
 }

@@ -29,6 +29,8 @@ static const char usage[] =
     "  --save-every=N         a checkpoint after every N steps, beside that at the end\n"
     "  --run-dir=DIR          metrics and checkpoints (default: PLAN.run)\n"
     "  --resume               go on from the latest checkpoint there, if there is one\n"
+    "  --fall-back            with --resume: where the latest checkpoint is damaged, from the one\n"
+    "                         before\n"
     "  --restart              remove the checkpoints there and begin anew\n"
     "  --init=FILE            begin with the weights of a safetensors file\n"
     "  --map=FILE             which names they have there\n"
@@ -57,6 +59,7 @@ enum {
   OPT_SAVE_EVERY,
   OPT_RUN_DIR,
   OPT_RESUME,
+  OPT_FALL_BACK,
   OPT_RESTART,
   OPT_INIT,
   OPT_MAP,
@@ -76,6 +79,7 @@ static const struct option long_options[] = {
     {"save-every", required_argument, NULL, OPT_SAVE_EVERY},
     {"run-dir", required_argument, NULL, OPT_RUN_DIR},
     {"resume", no_argument, NULL, OPT_RESUME},
+    {"fall-back", no_argument, NULL, OPT_FALL_BACK},
     {"restart", no_argument, NULL, OPT_RESTART},
     {"init", required_argument, NULL, OPT_INIT},
     {"map", required_argument, NULL, OPT_MAP},
@@ -116,6 +120,7 @@ static int read_option(int option, char *const *argv, run_args_t *args) {
       return read_count("--save-every takes a whole number from 1", 1, &run->save_every);
     case OPT_RUN_DIR: run->run_dir = optarg; return -1;
     case OPT_RESUME: run->resume = true; return -1;
+    case OPT_FALL_BACK: run->fall_back = true; return -1;
     case OPT_RESTART: run->restart = true; return -1;
     case OPT_INIT: run->init = optarg; return -1;
     case OPT_MAP: run->map = optarg; return -1;
@@ -141,6 +146,7 @@ static int check_options(const run_args_t *args) {
   const ptc_run_plan_options_t *run = &args->run;
   if (run->resume && run->restart)
     return usage_error("--resume and --restart exclude each other", NULL);
+  if (run->fall_back && !run->resume) return usage_error("--fall-back needs --resume", NULL);
   if (run->eval_every && !run->num_val) return usage_error("--eval-every needs --val", NULL);
   if (run->map && !run->init) return usage_error("--map needs --init", NULL);
   return -1;

@@ -76,7 +76,7 @@ static ptc_status_t make_state(run_t *run) {
   ptc_session_t *session = run->session;
   const ptc_run_plan_options_t *options = run->options;
   if (options->resume && ptc_run_state_exists(options->run_dir)) {
-    PTC_TRY(ptc_run_state_load(session, options->run_dir, &run->step));
+    PTC_TRY(ptc_run_state_load(session, options->run_dir, options->fall_back, &run->step));
     run->saved_step = run->step;
     return apply_settings(run);  // the command line has the last word
   }

@@ -165,9 +165,18 @@ static ptc_status_t compare_settings(ptc_session_t *session, const ptc_checkpoin
   return PTC_OK;
 }
 
-ptc_status_t ptc_run_state_load(ptc_session_t *session, const char *run_dir, int64_t *out_step) {
+ptc_status_t ptc_run_state_load(ptc_session_t *session, const char *run_dir, bool fall_back,
+                                int64_t *out_step) {
   ptc_checkpoint_t checkpoint;
-  PTC_TRY(ptc_checkpoint_open_latest(session->diag, run_dir, true, &checkpoint));
+  const ptc_status_t opened =
+      ptc_checkpoint_open_latest(session->diag, run_dir, fall_back, &checkpoint);
+  if (opened != PTC_OK) {
+    ptc_note(session->diag, (ptc_loc_t){0},
+             fall_back ? "no checkpoint of the run is intact: --restart begins anew"
+                       : "--fall-back goes on from the latest intact checkpoint, --restart begins "
+                         "anew");
+    return opened;
+  }
   tensors_t all = {0};
   add_globals(session, "param", &all);
   add_globals(session, "moment", &all);
@@ -194,7 +203,7 @@ static ptc_status_t open_checkpoint(ptc_diag_t *diag, const char *path,
   const bool is_checkpoint = access(manifest.data, F_OK) == 0;
   ptc_str_deinit(&manifest);
   return is_checkpoint ? ptc_checkpoint_open(diag, path, out_checkpoint)
-                       : ptc_checkpoint_open_latest(diag, path, true, out_checkpoint);
+                       : ptc_checkpoint_open_latest(diag, path, false, out_checkpoint);
 }
 
 ptc_status_t ptc_run_state_load_params(ptc_session_t *session, const char *path) {

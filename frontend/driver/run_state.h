@@ -11,8 +11,10 @@ ptc_status_t ptc_run_state_remove(ptc_diag_t *diag, const char *run_dir);
 // Writes a checkpoint after |step| steps; it appears whole or not at all.
 ptc_status_t ptc_run_state_save(ptc_session_t *session, const char *run_dir, int64_t step);
 // Reads the latest checkpoint of the run, and takes its seed. |out_step|: steps done. Warns if other settings
-// have changed since ("setting-changed").
-ptc_status_t ptc_run_state_load(ptc_session_t *session, const char *run_dir, int64_t *out_step);
+// have changed since ("setting-changed"). A damaged one is an error, or with |fall_back| a warning, and the one
+// before is read.
+ptc_status_t ptc_run_state_load(ptc_session_t *session, const char *run_dir, bool fall_back,
+                                int64_t *out_step);
 // Reads parameters alone, for eval and sample: |path| is a run's folder (its latest checkpoint), a
 // checkpoint, or a safetensors file with the parameters by their paths.
 ptc_status_t ptc_run_state_load_params(ptc_session_t *session, const char *path);

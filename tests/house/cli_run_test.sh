@@ -132,6 +132,23 @@ expect 0 'train.lr is 0.001 now; the checkpoint was written with 0.01' \
   'ptc run plan --data=train.txt --run-dir=part --resume --set lr=1e-3 --steps=13'
 expect 0 '' 'ptc run plan --data=train.txt -q --run-dir=len --set steps=3; test -d len/ckpt/step-00000003'
 
+# --- a damaged checkpoint: an error with the file and what helps; only on request the one before
+expect 2 '--fall-back needs --resume' 'ptc run plan --data=train.txt --fall-back'
+expect 0 '' 'ptc run plan --data=train.txt -q --run-dir=hurt --steps=6 --save-every=3'
+printf x | dd of=hurt/ckpt/step-00000006/model.safetensors bs=1 seek=2000 conv=notrunc 2>/dev/null
+expect 1 'step-00000006/model.safetensors": it is damaged' 'ptc run plan --data=train.txt --run-dir=hurt --resume'
+expect 1 '--fall-back goes on from the latest intact checkpoint' \
+  'ptc run plan --data=train.txt --run-dir=hurt --resume'
+expect 1 'the checkpoint before it is "hurt/ckpt/step-00000003"' \
+  'ptc eval plan --ckpt=hurt --data=val.txt'
+expect 0 'the checkpoint before is tried' \
+  'ptc run plan --data=train.txt --run-dir=hurt --resume --fall-back'
+same "$(final plan.run)/model.safetensors" "$(final hurt)/model.safetensors"
+printf x | dd of=hurt/ckpt/step-00000012/model.safetensors bs=1 seek=2000 conv=notrunc 2>/dev/null
+rm -r hurt/ckpt/step-0000000*
+expect 1 'no checkpoint of the run is intact: --restart begins anew' \
+  'ptc run plan --data=train.txt --run-dir=hurt --resume --fall-back'
+
 # --- killed at some instant, and resumed: the same bits
 longer='--data=train.txt -q --steps=200 --save-every=7'
 expect 0 '' "ptc run plan $longer --run-dir=whole"

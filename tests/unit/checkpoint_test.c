@@ -255,6 +255,7 @@ static void test_words(void) {
   CU_ASSERT_PTR_NOT_NULL(
       strstr(diag.items[0].message, "model.safetensors\": it is damaged: \"block.1.w\""));
   CU_ASSERT_EQUAL(diag.items[1].severity, PTC_NOTE);
+  CU_ASSERT_PTR_NOT_NULL(strstr(diag.items[1].message, "/ckpt/step-00000001\""));
   CU_ASSERT_EQUAL(ptc_checkpoint_open_latest(&diag, run->folder, true, &checkpoint), PTC_OK);
   CU_ASSERT_EQUAL(checkpoint.state.step, 1);
   CU_ASSERT_EQUAL(diag.num_errors, 1);
