@@ -31,15 +31,19 @@ typedef struct death_s {
 struct ptc_interp_s {
   ptc_module_t *module;
   ptc_interp_mode_t mode;
+  int32_t num_devices;
+  bool too_many_devices;
+  bool *is_time;           // one per mesh axis
   ptc_arena_t arena;       // local types; lives as long as the interpreter
   ptc_map_t local_types;   // type -> local type
-  int64_t *coords;         // one per mesh axis
-  ptc_tensor_t **globals;  // by index; NULL until asked for
+  int64_t *coords;         // per device, one per mesh axis
+  ptc_tensor_t **globals;  // by index, one per device; NULL until asked for
   int64_t num_globals;
-  ptc_tensor_t *results;
+  const ptc_func_t *func;  // that was run last
+  ptc_tensor_t *results;   // per result, one per device
   int32_t num_results;
   // Of the run in progress:
-  slot_t *slots;  // by value id
+  slot_t *slots;  // per value id, one per device
   int64_t num_slots;
   ptc_arena_t run_arena;
   ptc_map_t deaths;  // op -> death_t list
@@ -68,7 +72,7 @@ const ptc_type_t *ptc_interp_local_type(ptc_interp_t *interp, const ptc_type_t *
   return plain;
 }
 
-// A tensor of zeros.
+// A tensor of zeros, padding included.
 static ptc_tensor_t make_tensor(ptc_interp_t *interp, const ptc_type_t *type) {
   ptc_tensor_t tensor = {.type = ptc_interp_local_type(interp, type)};
   tensor.num_elements = ptc_type_num_elements(tensor.type);
@@ -86,6 +90,76 @@ static void round_tensor(const ptc_interp_t *interp, ptc_tensor_t *tensor) {
   for (int64_t i = 0; i < count; i++) tensor->data[i] = ptc_dtype_round(dtype, tensor->data[i]);
 }
 
+// --- devices
+
+enum { MAX_DEVICES = 1024 };
+
+typedef struct axis_scan_s {
+  const char *axis;
+  bool found;
+} axis_scan_t;
+
+static void note_axis(ptc_op_t *op, void *arg) {
+  axis_scan_t *scan = arg;
+  scan->found |= op->opcode == PTC_OP_REPEAT && ptc_op_string(op, "axis") == scan->axis;
+}
+
+static bool is_time(const ptc_module_t *module, const char *axis) {
+  axis_scan_t scan = {.axis = axis, .found = strcmp(axis, "micro") == 0};
+  for (const ptc_func_t *func = module->funcs; func && !scan.found; func = func->next)
+    ptc_block_walk(func->body, note_axis, &scan);
+  return scan.found;
+}
+
+// Numbers the devices row-major in the axes that are not time.
+static void init_devices(ptc_interp_t *interp) {
+  const ptc_mesh_t *mesh = &interp->module->mesh;
+  const int32_t num_axes = mesh->num_axes;
+  int64_t count = 1;
+  interp->is_time = PTC_ARENA_ARRAY(&interp->arena, bool, num_axes + 1);
+  for (int32_t i = 0; i < num_axes; i++) {
+    interp->is_time[i] = is_time(interp->module, mesh->axes[i].name);
+    if (!interp->is_time[i] && __builtin_mul_overflow(count, mesh->axes[i].size, &count))
+      count = INT64_MAX;
+  }
+  interp->too_many_devices = count > MAX_DEVICES;
+  interp->num_devices = interp->too_many_devices ? 1 : (int32_t)count;
+  interp->coords =
+      PTC_ARENA_ARRAY(&interp->arena, int64_t, (int64_t)interp->num_devices * num_axes + 1);
+  for (int32_t d = 0; d < interp->num_devices; d++) {
+    int64_t rest = d;
+    for (int32_t i = num_axes - 1; i >= 0; i--) {
+      if (interp->is_time[i]) continue;
+      interp->coords[d * num_axes + i] = rest % mesh->axes[i].size;
+      rest /= mesh->axes[i].size;
+    }
+  }
+}
+
+int32_t ptc_interp_num_devices(const ptc_interp_t *interp) { return interp->num_devices; }
+
+int64_t *ptc_interp_coords(ptc_interp_t *interp, int32_t device) {
+  return interp->coords + (int64_t)device * interp->module->mesh.num_axes;
+}
+
+int32_t ptc_interp_device_at(const ptc_interp_t *interp, const int64_t *coords) {
+  const ptc_mesh_t *mesh = &interp->module->mesh;
+  int64_t device = 0;
+  for (int32_t i = 0; i < mesh->num_axes; i++)
+    if (!interp->is_time[i]) device = device * mesh->axes[i].size + coords[i];
+  return (int32_t)device;
+}
+
+bool ptc_interp_is_time(const ptc_interp_t *interp, const char *axis) {
+  const ptc_mesh_t *mesh = &interp->module->mesh;
+  for (int32_t i = 0; i < mesh->num_axes; i++)
+    if (mesh->axes[i].name == axis) return interp->is_time[i];
+  return false;
+}
+
+ptc_module_t *ptc_interp_module(const ptc_interp_t *interp) { return interp->module; }
+ptc_interp_mode_t ptc_interp_mode(const ptc_interp_t *interp) { return interp->mode; }
+
 // --- life of an interpreter
 
 ptc_interp_t *ptc_interp_create(ptc_module_t *module, ptc_interp_mode_t mode) {
@@ -93,12 +167,13 @@ ptc_interp_t *ptc_interp_create(ptc_module_t *module, ptc_interp_mode_t mode) {
   *interp = (ptc_interp_t){.module = module, .mode = mode};
   ptc_arena_init(&interp->arena);
   ptc_arena_init(&interp->run_arena);
-  interp->coords = PTC_ARENA_ARRAY(&interp->arena, int64_t, module->mesh.num_axes + 1);
+  init_devices(interp);
   return interp;
 }
 
 static void drop_results(ptc_interp_t *interp) {
-  for (int32_t i = 0; i < interp->num_results; i++) free(interp->results[i].data);
+  for (int32_t i = 0; i < interp->num_results * interp->num_devices; i++)
+    free(interp->results[i].data);
   free(interp->results);
   interp->results = NULL;
   interp->num_results = 0;
@@ -108,7 +183,8 @@ void ptc_interp_destroy(ptc_interp_t *interp) {
   if (!interp) return;
   drop_results(interp);
   for (int64_t i = 0; i < interp->num_globals; i++) {
-    if (interp->globals[i]) free(interp->globals[i]->data);
+    for (int32_t d = 0; interp->globals[i] && d < interp->num_devices; d++)
+      free(interp->globals[i][d].data);
     free(interp->globals[i]);
   }
   free(interp->globals);
@@ -118,7 +194,19 @@ void ptc_interp_destroy(ptc_interp_t *interp) {
   free(interp);
 }
 
-ptc_tensor_t *ptc_interp_global(ptc_interp_t *interp, const ptc_global_t *global) {
+static ptc_tensor_t *make_global(ptc_interp_t *interp, const ptc_global_t *global) {
+  ptc_tensor_t *tensors = ptc_xmalloc((size_t)interp->num_devices * sizeof(*tensors));
+  double value = ptc_attrs_float(&global->attrs, "value", 0);  // of counters and settings
+  for (int32_t d = 0; d < interp->num_devices; d++) {
+    tensors[d] = make_tensor(interp, global->type);
+    for (int64_t i = 0; i < total(&tensors[d]); i++) tensors[d].data[i] = value;
+    ptc_interp_mark_padding(interp, global->type, d, &tensors[d]);
+  }
+  return tensors;
+}
+
+ptc_tensor_t *ptc_interp_global_on(ptc_interp_t *interp, const ptc_global_t *global,
+                                   int32_t device) {
   if (global->index >= interp->num_globals) {
     int64_t count = global->index + 1;
     interp->globals = ptc_xrealloc(interp->globals, (size_t)count * sizeof(*interp->globals));
@@ -126,19 +214,24 @@ ptc_tensor_t *ptc_interp_global(ptc_interp_t *interp, const ptc_global_t *global
     interp->num_globals = count;
   }
   ptc_tensor_t **slot = &interp->globals[global->index];
-  if (*slot) return *slot;
-  *slot = ptc_xmalloc(sizeof(**slot));
-  **slot = make_tensor(interp, global->type);
-  double value = ptc_attrs_float(&global->attrs, "value", 0);  // of counters and settings
-  for (int64_t i = 0; i < total(*slot); i++) (*slot)->data[i] = value;
-  return *slot;
+  if (!*slot) *slot = make_global(interp, global);
+  return *slot + device;
+}
+
+ptc_tensor_t *ptc_interp_global(ptc_interp_t *interp, const ptc_global_t *global) {
+  return ptc_interp_global_on(interp, global, 0);
+}
+
+const ptc_tensor_t *ptc_interp_result_on(const ptc_interp_t *interp, int32_t index,
+                                         int32_t device) {
+  return &interp->results[index * interp->num_devices + device];
 }
 
 const ptc_tensor_t *ptc_interp_result(const ptc_interp_t *interp, int32_t index) {
-  return &interp->results[index];
+  return ptc_interp_result_on(interp, index, 0);
 }
 
-int64_t *ptc_interp_coords(ptc_interp_t *interp) { return interp->coords; }
+const ptc_func_t *ptc_interp_last_func(const ptc_interp_t *interp) { return interp->func; }
 
 // --- liveness: the memory of a value is freed after the last op of its block that uses it, itself
 // or in its body.
@@ -168,9 +261,16 @@ static void find_deaths(ptc_interp_t *interp, ptc_func_t *func) {
   free(last_use);
 }
 
+static slot_t *slot_of(const ptc_interp_t *interp, int64_t id, int32_t device) {
+  return &interp->slots[id * interp->num_devices + device];
+}
+
 static void drop_slot(ptc_interp_t *interp, int64_t id) {
-  if (interp->slots[id].owned) free(interp->slots[id].tensor.data);
-  interp->slots[id] = (slot_t){0};
+  for (int32_t d = 0; d < interp->num_devices; d++) {
+    slot_t *slot = slot_of(interp, id, d);
+    if (slot->owned) free(slot->tensor.data);
+    *slot = (slot_t){0};
+  }
 }
 
 static void drop_dead(ptc_interp_t *interp, const ptc_op_t *op) {
@@ -203,29 +303,50 @@ static ptc_status_t call_instances(const ptc_call_t *call, ptc_interp_fn_t funct
   return PTC_OK;
 }
 
-static ptc_status_t execute(ptc_interp_t *interp, const ptc_op_t *op) {
-  int32_t count = op->num_operands + op->num_results;
-  ptc_tensor_t **tensors = ptc_xmalloc((size_t)(count + 1) * sizeof(*tensors));
-  for (int32_t i = 0; i < op->num_operands; i++)
-    tensors[i] = &interp->slots[op->operands[i]->id].tensor;
-  for (int32_t i = 0; i < op->num_results; i++) {
-    slot_t *slot = &interp->slots[op->results[i]->id];
-    *slot = (slot_t){.tensor = make_tensor(interp, op->results[i]->type), .owned = true};
-    tensors[op->num_operands + i] = &slot->tensor;
-  }
-  ptc_call_t call = {.interp = interp,
-                     .module = interp->module,
-                     .coords = interp->coords,
-                     .op = op,
-                     .in = (const ptc_tensor_t *const *)tensors,
-                     .out = tensors + op->num_operands};
-  ptc_interp_fn_t function = op_functions[op->opcode];
+// On every device; an op with a body does that itself.
+static ptc_status_t call_devices(const ptc_call_t *calls, ptc_interp_fn_t function) {
+  const ptc_op_t *op = calls->op;
+  if (ptc_op_has_trait(op, PTC_TRAIT_HAS_BODY)) return function(calls);
   bool bundles = ptc_op_has_trait(op, PTC_TRAIT_EWISE) && op->results[0]->type->num_counts > 0;
-  ptc_status_t status = bundles ? call_instances(&call, function) : function(&call);
+  for (int32_t d = 0; d < calls->num_devices; d++)
+    PTC_TRY(bundles ? call_instances(&calls[d], function) : function(&calls[d]));
+  return PTC_OK;
+}
+
+static ptc_status_t execute(ptc_interp_t *interp, const ptc_op_t *op) {
+  const int32_t devices = interp->num_devices, count = op->num_operands + op->num_results;
+  ptc_tensor_t **tensors = ptc_xmalloc((size_t)(count * devices + 1) * sizeof(*tensors));
+  ptc_call_t *calls = ptc_xmalloc((size_t)devices * sizeof(*calls));
+  for (int32_t d = 0; d < devices; d++) {
+    ptc_tensor_t **own = tensors + d * count;
+    for (int32_t i = 0; i < op->num_operands; i++)
+      own[i] = &slot_of(interp, op->operands[i]->id, d)->tensor;
+    for (int32_t i = 0; i < op->num_results; i++) {
+      slot_t *slot = slot_of(interp, op->results[i]->id, d);
+      *slot = (slot_t){.tensor = make_tensor(interp, op->results[i]->type), .owned = true};
+      own[op->num_operands + i] = &slot->tensor;
+    }
+    calls[d] = (ptc_call_t){.interp = interp,
+                            .module = interp->module,
+                            .coords = ptc_interp_coords(interp, d),
+                            .op = op,
+                            .in = (const ptc_tensor_t *const *)own,
+                            .out = own + op->num_operands,
+                            .all = calls,
+                            .num_devices = devices,
+                            .device = d};
+  }
+  ptc_status_t status = call_devices(calls, op_functions[op->opcode]);
   // The values of views and bodies are rounded already.
-  if (!ptc_op_has_trait(op, PTC_TRAIT_VIEW) && !ptc_op_has_trait(op, PTC_TRAIT_HAS_BODY))
-    for (int32_t i = 0; i < op->num_results; i++)
-      round_tensor(interp, tensors[op->num_operands + i]);
+  bool rounded = ptc_op_has_trait(op, PTC_TRAIT_VIEW) || ptc_op_has_trait(op, PTC_TRAIT_HAS_BODY);
+  for (int32_t d = 0; d < devices; d++) {
+    for (int32_t i = 0; i < op->num_results; i++) {
+      ptc_tensor_t *result = tensors[d * count + op->num_operands + i];
+      if (!rounded) round_tensor(interp, result);
+      if (!op->body) ptc_interp_mark_padding(interp, op->results[i]->type, d, result);
+    }
+  }
+  free(calls);
   free(tensors);
   drop_dead(interp, op);
   return status;
@@ -238,20 +359,26 @@ static ptc_status_t run_block(ptc_interp_t *interp, const ptc_block_t *block) {
   return PTC_OK;
 }
 
-static void bind(ptc_interp_t *interp, const ptc_value_t *value, const ptc_tensor_t *tensor) {
-  drop_slot(interp, value->id);
-  interp->slots[value->id] = (slot_t){.tensor = *tensor};
+static void bind(ptc_interp_t *interp, const ptc_value_t *value, int32_t device,
+                 const ptc_tensor_t *tensor) {
+  *slot_of(interp, value->id, device) = (slot_t){.tensor = *tensor};
 }
 
 ptc_status_t ptc_interp_body(ptc_interp_t *interp, const ptc_op_t *op, ptc_tensor_t *const *args,
                              ptc_tensor_t *const *yields) {
   const ptc_block_t *body = op->body;
-  for (int32_t i = 0; i < body->num_args; i++) bind(interp, body->args[i], args[i]);
+  const int32_t devices = interp->num_devices;
+  for (int32_t i = 0; i < body->num_args; i++) {
+    drop_slot(interp, body->args[i]->id);
+    for (int32_t d = 0; d < devices; d++) bind(interp, body->args[i], d, args[i * devices + d]);
+  }
   PTC_TRY(run_block(interp, body));
   const ptc_op_t *yield = body->last;
   for (int32_t i = 0; i < yield->num_operands; i++) {
-    const ptc_tensor_t *value = &interp->slots[yield->operands[i]->id].tensor;
-    memcpy(yields[i]->data, value->data, (size_t)total(value) * sizeof(double));
+    for (int32_t d = 0; d < devices; d++) {
+      const ptc_tensor_t *value = &slot_of(interp, yield->operands[i]->id, d)->tensor;
+      memcpy(yields[i * devices + d]->data, value->data, (size_t)total(value) * sizeof(double));
+    }
   }
   drop_dead(interp, yield);
   return PTC_OK;
@@ -268,10 +395,13 @@ ptc_status_t ptc_interp_yield(const ptc_call_t *call) {
 // More numbers in one value (2 GiB) are refused, rather than run for days or out of memory.
 static const int64_t MAX_ELEMENTS = (int64_t)1 << 28;
 
-static ptc_status_t check_size(const ptc_interp_t *interp, ptc_loc_t loc, const ptc_type_t *type) {
-  int64_t elements = ptc_type_num_elements(type), instances = ptc_type_num_instances(type), all;
+static ptc_status_t check_size(ptc_interp_t *interp, ptc_loc_t loc, const ptc_type_t *type) {
+  int64_t elements = -1, instances = ptc_type_num_instances(type), all;
+  if (ptc_type_num_elements(type) >= 0)
+    elements = ptc_type_num_elements(ptc_interp_local_type(interp, type));
   bool fits = elements >= 0 && instances >= 0 &&
-              !__builtin_mul_overflow(elements, instances, &all) && all <= MAX_ELEMENTS;
+              !__builtin_mul_overflow(elements, instances, &all) &&
+              !__builtin_mul_overflow(all, interp->num_devices, &all) && all <= MAX_ELEMENTS;
   if (fits) return PTC_OK;
   ptc_str_t text = {0};
   ptc_type_print(&text, type);
@@ -284,7 +414,7 @@ static ptc_status_t check_size(const ptc_interp_t *interp, ptc_loc_t loc, const 
 }
 
 typedef struct size_check_s {
-  const ptc_interp_t *interp;
+  ptc_interp_t *interp;
   ptc_status_t status;
 } size_check_t;
 
@@ -294,7 +424,7 @@ static void check_op_size(ptc_op_t *op, void *arg) {
     check->status = check_size(check->interp, op->loc, op->results[i]->type);
 }
 
-static ptc_status_t check_sizes(const ptc_interp_t *interp, const ptc_func_t *func) {
+static ptc_status_t check_sizes(ptc_interp_t *interp, const ptc_func_t *func) {
   size_check_t check = {.interp = interp, .status = PTC_OK};
   for (int32_t i = 0; i < func->body->num_args; i++)
     PTC_TRY(check_size(interp, func->arg_globals[i]->loc, func->arg_globals[i]->type));
@@ -304,10 +434,10 @@ static ptc_status_t check_sizes(const ptc_interp_t *interp, const ptc_func_t *fu
 
 // Rounds an argument to its type; the integers of an input must lie in its range.
 static ptc_status_t bind_global(ptc_interp_t *interp, const ptc_value_t *arg,
-                                const ptc_global_t *global) {
-  ptc_tensor_t *tensor = ptc_interp_global(interp, global);
+                                const ptc_global_t *global, int32_t device) {
+  ptc_tensor_t *tensor = ptc_interp_global_on(interp, global, device);
   round_tensor(interp, tensor);
-  bind(interp, arg, tensor);
+  bind(interp, arg, device, tensor);
   const ptc_attr_t *range = ptc_attrs_find(&global->attrs, "range");
   if (global->kind != PTC_GLOBAL_INPUT || !range) return PTC_OK;
   const double least = ptc_attrs_bool(&global->attrs, "ignorable", false) ? -HUGE_VAL : 0;
@@ -324,18 +454,25 @@ static ptc_status_t bind_global(ptc_interp_t *interp, const ptc_value_t *arg,
 
 // Copies the operands of the return, then replaces the state.
 static void take_results(ptc_interp_t *interp, const ptc_func_t *func, const ptc_op_t *ret) {
-  interp->results = ptc_xmalloc((size_t)(ret->num_operands + 1) * sizeof(*interp->results));
+  const int32_t devices = interp->num_devices;
+  interp->results =
+      ptc_xmalloc((size_t)(ret->num_operands * devices + 1) * sizeof(*interp->results));
   for (int32_t i = 0; i < ret->num_operands; i++) {
-    const ptc_tensor_t *value = &interp->slots[ret->operands[i]->id].tensor;
-    ptc_tensor_t *result = &interp->results[i];
-    *result = make_tensor(interp, ret->operands[i]->type);
-    memcpy(result->data, value->data, (size_t)total(value) * sizeof(double));
+    for (int32_t d = 0; d < devices; d++) {
+      const ptc_tensor_t *value = &slot_of(interp, ret->operands[i]->id, d)->tensor;
+      ptc_tensor_t *result = &interp->results[i * devices + d];
+      *result = make_tensor(interp, ret->operands[i]->type);
+      memcpy(result->data, value->data, (size_t)total(value) * sizeof(double));
+    }
     interp->num_results++;
   }
   for (int32_t i = 0; i < func->num_results && i < interp->num_results; i++) {
     if (func->results[i].kind != PTC_RESULT_STATE) continue;
-    ptc_tensor_t *state = ptc_interp_global(interp, func->results[i].global);
-    memcpy(state->data, interp->results[i].data, (size_t)total(state) * sizeof(double));
+    for (int32_t d = 0; d < devices; d++) {
+      ptc_tensor_t *state = ptc_interp_global_on(interp, func->results[i].global, d);
+      const ptc_tensor_t *result = ptc_interp_result_on(interp, i, d);
+      memcpy(state->data, result->data, (size_t)total(state) * sizeof(double));
+    }
   }
 }
 
@@ -346,15 +483,23 @@ ptc_status_t ptc_interp_run(ptc_interp_t *interp, const char *name) {
   if (!func)
     return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "unknown-function",
                      "the module has no function \"%s\"", name);
+  if (interp->too_many_devices)
+    return ptc_error(module->diag, func->loc, PTC_UNSUPPORTED, "interp-devices",
+                     "the mesh has more devices than the interpreter can run, which is %d; choose "
+                     "a smaller one",
+                     MAX_DEVICES);
   PTC_TRY(check_sizes(interp, func));
+  interp->func = func;
   interp->num_slots = module->next_value_id;
-  interp->slots = calloc((size_t)interp->num_slots + 1, sizeof(*interp->slots));
-  if (!interp->slots) ptc_oom((size_t)interp->num_slots * sizeof(*interp->slots));
+  size_t num_slots = (size_t)interp->num_slots * (size_t)interp->num_devices + 1;
+  interp->slots = calloc(num_slots, sizeof(*interp->slots));
+  if (!interp->slots) ptc_oom(num_slots * sizeof(*interp->slots));
   find_deaths(interp, func);
 
   ptc_status_t status = PTC_OK;
-  for (int32_t i = 0; i < func->body->num_args && status == PTC_OK; i++)
-    status = bind_global(interp, func->body->args[i], func->arg_globals[i]);
+  for (int32_t i = 0; i < func->body->num_args; i++)
+    for (int32_t d = 0; d < interp->num_devices && status == PTC_OK; d++)
+      status = bind_global(interp, func->body->args[i], func->arg_globals[i], d);
   if (status == PTC_OK) status = run_block(interp, func->body);
   const ptc_op_t *ret = ptc_func_return(func);
   if (status == PTC_OK && ret) take_results(interp, func, ret);

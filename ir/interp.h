@@ -1,4 +1,8 @@
 // The meaning of the IR: executes a function of a module on one thread, slowly and simply.
+//
+// All devices of the mesh are executed side by side: each op on all of them before the next op. An axis of the
+// mesh numbers devices unless it is time: "micro", or an axis that a repeat of the module runs through. Device 0
+// is the only one of a module without such axes.
 #ifndef PTC_IR_INTERP_H_
 #define PTC_IR_INTERP_H_
 
@@ -23,14 +27,30 @@ typedef struct ptc_interp_s ptc_interp_t;
 // State of all globals, zero until set or until init was run. Keeps |module| (not owned).
 ptc_interp_t *ptc_interp_create(ptc_module_t *module, ptc_interp_mode_t mode);
 void ptc_interp_destroy(ptc_interp_t *interp);
-// The current value of |global|; owned by |interp|; writable.
+int32_t ptc_interp_num_devices(const ptc_interp_t *interp);
+
+// The current value of |global| on a device; owned by |interp|; writable. Elements that are padding (NaN in floats)
+// belong to no index.
+ptc_tensor_t *ptc_interp_global_on(ptc_interp_t *interp, const ptc_global_t *global,
+                                   int32_t device);
+// On device 0.
 ptc_tensor_t *ptc_interp_global(ptc_interp_t *interp, const ptc_global_t *global);
+// Gives each device its part of |whole|: all instances, each row-major in global extents.
+void ptc_interp_set(ptc_interp_t *interp, const ptc_global_t *global, const double *whole);
+// Puts the parts of all devices together. "interp-replicas" (PTC_INTERNAL): devices that hold the same element
+// differ in it, by one bit or more.
+ptc_status_t ptc_interp_get(ptc_interp_t *interp, const ptc_global_t *global, double *out_whole);
+
 // Runs @name with the current globals; then new versions of state replace the old ones. Inputs with
 // a range are checked. Diagnostics: "unknown-function", "interp-size" (PTC_UNSUPPORTED: a value of
-// more than 2^28 elements), "input-range", "gather-range", "target-range". |module| is verified.
+// more than 2^28 elements on all devices), "interp-devices" (PTC_UNSUPPORTED: more than 1024 devices),
+// "input-range", "gather-range", "target-range". |module| is verified.
 ptc_status_t ptc_interp_run(ptc_interp_t *interp, const char *name);
-// Result |index| of the last run (in the order of the return); owned by |interp|, valid until the
-// next run.
+// Result |index| of the last run (in the order of the return), on device 0 or another one; owned by
+// |interp|, valid until the next run.
 const ptc_tensor_t *ptc_interp_result(const ptc_interp_t *interp, int32_t index);
+const ptc_tensor_t *ptc_interp_result_on(const ptc_interp_t *interp, int32_t index, int32_t device);
+// The whole of it, as ptc_interp_get.
+ptc_status_t ptc_interp_get_result(ptc_interp_t *interp, int32_t index, double *out_whole);
 
 #endif  // PTC_IR_INTERP_H_

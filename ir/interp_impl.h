@@ -6,7 +6,7 @@
 #include "ir/interp.h"
 #include "ir/op.h"
 
-// One op to execute. The results are allocated and zero; the caller rounds them to their dtypes
+// One op to execute on one device (an op with a body: once, for all of them). The results are allocated and zero; the caller rounds them to their dtypes
 // afterwards, so an op computes in double and rounds once.
 typedef struct ptc_call_s {
   ptc_interp_t *interp;
@@ -15,6 +15,9 @@ typedef struct ptc_call_s {
   const ptc_op_t *op;
   const ptc_tensor_t *const *in;
   ptc_tensor_t *const *out;
+  // The same op on every device, by number; this one is all[device].
+  const struct ptc_call_s *all;
+  int32_t num_devices, device;
 } ptc_call_t;
 
 typedef ptc_status_t (*ptc_interp_fn_t)(const ptc_call_t *call);
@@ -38,7 +41,7 @@ static inline double ptc_call_scalar(const ptc_call_t *call, int32_t index) {
 }
 
 // --- extents on this device. Valid local indices of a dim come first; what follows them is
-// padding, which no op reads and which stays zero.
+// padding, which no op reads (NaN in floats, so that it would show).
 int64_t ptc_call_valid_extent(const ptc_call_t *call, const ptc_dim_t *dim);
 int64_t ptc_call_local_extent(const ptc_call_t *call, const ptc_dim_t *dim);
 int64_t ptc_call_shard(const ptc_call_t *call, const ptc_dim_t *dim);
@@ -117,14 +120,23 @@ double ptc_dot(const double *a, int64_t stride_a, const double *b, int64_t strid
 // Whether |a| precedes |b| in descending order; NaN counts as largest.
 bool ptc_exceeds(double a, double b);
 
-// --- the driver, for regions
-// Executes the body of |op| once: binds argument i to args[i] (not owned) and copies what it
-// yields to yields[i].
+// --- the driver, for regions and collectives
+// Executes the body of |op| once, on all devices: binds argument i on device d to args[i * devices + d] (not owned)
+// and copies what it yields to yields[i * devices + d].
 ptc_status_t ptc_interp_body(ptc_interp_t *interp, const ptc_op_t *op, ptc_tensor_t *const *args,
                              ptc_tensor_t *const *yields);
-// This device's coordinates; a region over a mesh axis changes one.
-int64_t *ptc_interp_coords(ptc_interp_t *interp);
+// A device's coordinates, one per mesh axis; a region over a mesh axis changes one.
+int64_t *ptc_interp_coords(ptc_interp_t *interp, int32_t device);
+// The device at |coords|; those on axes of time do not matter.
+int32_t ptc_interp_device_at(const ptc_interp_t *interp, const int64_t *coords);
+bool ptc_interp_is_time(const ptc_interp_t *interp, const char *axis);  // interned
+ptc_module_t *ptc_interp_module(const ptc_interp_t *interp);
+const ptc_func_t *ptc_interp_last_func(const ptc_interp_t *interp);  // NULL before a run
+ptc_interp_mode_t ptc_interp_mode(const ptc_interp_t *interp);
 // |type| with local extents and without axes.
 const ptc_type_t *ptc_interp_local_type(ptc_interp_t *interp, const ptc_type_t *type);
+// Sets the padding of a value of |type| on a device: NaN in floats, else 0.
+void ptc_interp_mark_padding(ptc_interp_t *interp, const ptc_type_t *type, int32_t device,
+                             ptc_tensor_t *tensor);
 
 #endif  // PTC_IR_INTERP_IMPL_H_

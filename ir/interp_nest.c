@@ -24,6 +24,10 @@ int64_t ptc_call_global_index(const ptc_call_t *call, const ptc_dim_t *dim, int6
 int64_t ptc_call_valid_extent(const ptc_call_t *call, const ptc_dim_t *dim) {
   if (!dim->num_axes) return dim->extent;
   int64_t local = ptc_call_local_extent(call, dim), valid = 0;
+  if (dim->dist == PTC_DIST_BLOCK) {
+    int64_t left = dim->extent - ptc_call_shard(call, dim) * local;
+    return left < 0 ? 0 : left < local ? left : local;
+  }
   while (valid < local && ptc_call_global_index(call, dim, valid) < dim->extent) valid++;
   return valid;
 }
@@ -31,6 +35,10 @@ int64_t ptc_call_valid_extent(const ptc_call_t *call, const ptc_dim_t *dim) {
 int64_t ptc_call_local_index(const ptc_call_t *call, const ptc_dim_t *dim, int64_t global) {
   if (!dim->num_axes) return global;
   int64_t valid = ptc_call_valid_extent(call, dim);
+  if (dim->dist == PTC_DIST_BLOCK) {
+    int64_t at = global - ptc_call_shard(call, dim) * ptc_call_local_extent(call, dim);
+    return at >= 0 && at < valid ? at : -1;
+  }
   for (int64_t i = 0; i < valid; i++)
     if (ptc_call_global_index(call, dim, i) == global) return i;
   return -1;

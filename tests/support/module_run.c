@@ -80,12 +80,14 @@ static void run_op(module_run_t *run, ptc_op_t *op) {
     out[i] = make(run, op->results[i]);
     memset(out[i]->data, 0, (size_t)total(out[i]) * sizeof(double));
   }
-  const ptc_call_t call = {.interp = run->interp,
-                           .module = run->module,
-                           .coords = run->coords,
-                           .op = op,
-                           .in = in,
-                           .out = out};
+  ptc_call_t call = {.interp = run->interp,
+                     .module = run->module,
+                     .coords = run->coords,
+                     .op = op,
+                     .in = in,
+                     .out = out,
+                     .num_devices = 1};
+  call.all = &call;
   if (op_functions[op->opcode](&call) != PTC_OK) fail(run, op, "failed");
   for (int32_t i = 0; i < op->num_results; i++) {
     const ptc_dtype_t dtype = op->results[i]->type->dtype;

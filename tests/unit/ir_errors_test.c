@@ -125,9 +125,10 @@ static void check_bad_runs(void) {
        "  %1 = broadcast %0 {dims = [a], extents = [1000000000]}\n"
        "  return output \"x\" = %1\n}\n",
        "interp-size"},
-      {"module \"m\"\nmesh [\"tp\"=2]\nfunc @f() {\n"
-       "  %0 = iota {dim = a} : i32[a=4 \"tp\"]\n"
-       "  %1 = all_gather %0 {axes = \"tp\", dim = a}\n  return output \"x\" = %1\n}\n",
+      {"module \"m\"\nmesh [\"tp\"=2048]\nfunc @f() {\n  return\n}\n", "interp-devices"},
+      {"module \"m\"\nmesh [\"micro\"=2]\nfunc @f() {\n"
+       "  %0 = iota {dim = a} : i32[a=4 \"micro\"]\n"
+       "  %1 = all_gather %0 {axes = \"micro\", dim = a}\n  return output \"x\" = %1\n}\n",
        "interp-devices"},
   };
   for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -146,6 +147,28 @@ static void check_bad_runs(void) {
     ptc_module_destroy(module);
     ptc_diag_deinit(&diag);
   }
+}
+
+// Devices that hold the same element of a result in two versions.
+static void check_bad_replicas(void) {
+  const char *text =
+      "module \"m\"\nmesh [\"tp\"=2]\ninput @x : f32[a=2]\nfunc @f(%x = @x) {\n"
+      "  return output \"x\" = %x\n}\n";
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_module_t *module;
+  CU_ASSERT_EQUAL_FATAL(ptc_module_parse(&diag, "run.ptir", text, strlen(text), &module), PTC_OK);
+  CU_ASSERT_EQUAL_FATAL(ptc_module_infer_shapes(module), PTC_OK);
+  ptc_interp_t *interp = ptc_interp_create(module, PTC_INTERP_EXACT);
+  double whole[2];
+  ptc_interp_global_on(interp, module->globals[0], 1)->data[1] = 4;
+  check(ptc_interp_run(interp, "f") == PTC_OK, "run");
+  check(ptc_interp_get_result(interp, 0, whole) == PTC_INTERNAL, "replicas");
+  check(diag.num_items == 1 && strcmp(diag.items[0].id, "interp-replicas") == 0, "replicas");
+  note_ids(&diag);
+  ptc_interp_destroy(interp);
+  ptc_module_destroy(module);
+  ptc_diag_deinit(&diag);
 }
 
 // --- coverage
@@ -208,8 +231,9 @@ int main(void) {
   static const unit_test_t more[] = {{"modules built wrong", check_bad_modules},
                                      {"kernels built wrong", check_bad_kernels},
                                      {"runs that must fail", check_bad_runs},
+                                     {"replicas that differ", check_bad_replicas},
                                      {"every id is provoked", check_coverage}};
-  int status = expect_run("ir errors", &sections, check_section, more, 4);
+  int status = expect_run("ir errors", &sections, check_section, more, 5);
   expect_free(&sections);
   ptc_map_deinit(&provoked);
   ptc_interner_deinit(&names);
