@@ -56,20 +56,21 @@ static ptc_status_t elementwise_bool(ptc_module_t *module, const ptc_op_t *op,
 
 // Result: a scalar of the given type's dtype.
 //   type-c2  the type is given
-//   c1  it is a plain scalar, not partial
+//   c1  it is a plain scalar; partial only if it is zero
 //   c2  the value of an integer or bool is one of that dtype
 ptc_status_t ptc_shape_constant(ptc_module_t *module, const ptc_op_t *op,
                                 const ptc_type_t **out_types) {
   PTC_TRY(ptc_shape_begin(module, op, 0));
   const ptc_type_t *given = ptc_shape_given(op, 0);
   if (!given) return ptc_shape_error(module, op, "type-c2", "the result needs a type");
-  PTC_SHAPE_CHECK(ptc_shape_is_scalar(given, given->dtype) && !given->num_partial, module, op, 1,
-                  "the result must be a scalar");
   double value = ptc_op_float(op, "value");
+  PTC_SHAPE_CHECK(ptc_shape_is_scalar(given, given->dtype) && (!given->num_partial || value == 0),
+                  module, op, 1, "the result must be a scalar");
   PTC_SHAPE_CHECK(ptc_dtype_is_float(given->dtype) || ptc_dtype_round(given->dtype, value) == value,
                   module, op, 2, "%g is no value of %s", value, ptc_dtype_name(given->dtype));
-  out_types[0] = ptc_type_scalar(&module->arena, given->dtype);
-  return PTC_OK;
+  const ptc_dim_list_t none = {0};
+  return ptc_shape_result_partial(module, op, given->dtype, &none, given->partial,
+                                  given->num_partial, given->partial_kind, &out_types[0]);
 }
 
 // Result: i32[dim], with the extent and sharding of the given type.

@@ -16,6 +16,7 @@ static const ptc_pass_info_t pass_table[] = {
 #define OPTIMIZER PTC_PROPERTY_OPTIMIZER
 #define MICRO PTC_PROPERTY_MICRO
 #define RECOMPUTE PTC_PROPERTY_RECOMPUTE
+#define PARTITION PTC_PROPERTY_PARTITION
 #define FUSED PTC_PROPERTY_FUSED
 #define PTC_PASS(fn, name, needs, establishes, destroys, summary) \
   {name, ptc_pass_##fn, needs, establishes, destroys, summary},
@@ -29,6 +30,7 @@ static const ptc_pass_info_t pass_table[] = {
 #undef OPTIMIZER
 #undef MICRO
 #undef RECOMPUTE
+#undef PARTITION
 #undef FUSED
 };
 

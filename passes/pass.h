@@ -18,6 +18,7 @@
   X(OPTIMIZER, "optimizer") /* train returns the new state of every trained parameter */     \
   X(MICRO, "micro")         /* the batch is split as config micro_batch asks */              \
   X(RECOMPUTE, "recompute") /* saved values are those that config recompute asks for */      \
+  X(PARTITION, "partition") /* values lie on the devices of the mesh, as config asks for */  \
   X(FUSED, "fused")         /* every op says how it is executed (passes/build_kernels.h) */
 
 typedef enum ptc_property_bit_e {

@@ -1,0 +1,50 @@
+// partition: from the program of one device to the program that every device of a mesh executes.
+//
+// Types get shardings and partial sums; where a use needs another sharding than a value has, a collective stands
+// between. The rules are those of the op table, so nothing here knows a layer or an architecture:
+//
+//   samples      b lies on dp and ep, the first other dim of an input on cp; inputs are whole on every device, `shard`
+//                takes the part
+//   parameters   `shard` statements, else sets of dim names are laid on tp (partition_search.c)
+//   gradients    of parameters stay partial up to the optimizer, which needs the sum: one all_reduce
+//   ZeRO         states are sharded over the data axes: the sum is a reduce_scatter, and the parameter is gathered at
+//                the start of the step (1, 2) or where a turn uses it (3)
+//
+// Source of the terms: Xu et al. 2021, GSPMD (arXiv:2105.04663); Rajbhandari et al. 2020, ZeRO (arXiv:1910.02054).
+#include "passes/partition_impl.h"
+#include "passes/pass.h"
+#include "passes/simplify.h"
+
+static ptc_status_t partition_func(ptc_part_t *p, ptc_func_t *func) {
+  ptc_part_begin_func(p, func);
+  ptc_status_t status = ptc_part_infer(p);
+  if (status == PTC_OK) status = ptc_part_insert(p);
+  ptc_part_end_func(p);
+  return status;
+}
+
+static ptc_status_t partition(ptc_part_t *p) {
+  ptc_module_t *module = p->module;
+  PTC_TRY(ptc_part_make_mesh(p));
+  PTC_TRY(ptc_part_seed_inputs(p));
+  p->layouts = PTC_ARENA_ARRAY(p->scratch, ptc_part_layout_t, module->num_globals + 1);
+  PTC_TRY(ptc_part_choose_names(p));
+  PTC_TRY(ptc_part_lay_out(p));
+  for (ptc_func_t *func = module->funcs; func; func = func->next) PTC_TRY(partition_func(p, func));
+  for (int64_t g = 0; g < module->num_globals; g++)
+    if (p->layouts[g].stored) module->globals[g]->type = p->layouts[g].stored;
+  ptc_simplify_dce(module);
+  return PTC_OK;
+}
+
+ptc_status_t ptc_pass_partition(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
+  ptc_part_t p = {.module = module, .scratch = &ctx->scratch};
+  PTC_TRY(ptc_parallel_read(module, &p.parallel));
+  if (p.parallel.world == 1) return PTC_OK;
+  if (p.parallel.size[PTC_AXIS_PP] > 1)
+    return ptc_error(module->diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "partition-pipeline",
+                     "pipelines cannot be compiled yet: set pp = 1");
+  p.batch = ptc_module_intern(module, ptc_attrs_string(&module->config, "batch_dim", "b"));
+  p.micro = ptc_module_intern(module, "micro");
+  return partition(&p);
+}

@@ -1,0 +1,121 @@
+// Private to partition*.c.
+//
+// The pass works in two phases on each function. Inference gives every value the type it has on the devices
+// (partition_infer.c), by the rules of partition_rules.c, and changes nothing but types; so layouts of the parameters
+// can be tried and costed (partition_search.c). Insertion then puts the collectives between values and the uses that
+// need another type (partition_insert.c, partition_reshard.c).
+#ifndef PTC_PASSES_PARTITION_IMPL_H_
+#define PTC_PASSES_PARTITION_IMPL_H_
+
+#include "ir/axes.h"
+#include "ir/module.h"
+#include "passes/parallel.h"
+
+enum { PTC_PART_MAX_NAMES = 64 };
+
+// How a parameter lies: |home| is what the ops that use it see; |stored| is home with ZeRO's axes on one dim.
+typedef struct ptc_part_layout_s {
+  const ptc_type_t *home, *stored;
+} ptc_part_layout_t;
+
+// The gradient of a parameter: where ZeRO wants it.
+typedef struct ptc_part_mark_s {
+  const char *dim;  // NULL: the state is not sharded
+} ptc_part_mark_t;
+
+typedef struct ptc_part_s {
+  ptc_module_t *module;
+  ptc_arena_t *scratch;
+  ptc_parallel_t parallel;
+  const char *batch, *micro;                 // dim and axis, interned
+  ptc_axis_ref_t axis[PTC_NUM_DEVICE_AXES];  // whole axes; those of size 1 are not in the mesh
+  ptc_axis_ref_t data[PTC_NUM_DEVICE_AXES];  // those over which samples and positions lie: dp ep cp
+  int32_t num_data;
+  const char
+      *sequence[PTC_PART_MAX_NAMES];  // dims along which inputs are sequences, and renamed ones
+  int32_t num_sequence;
+  ptc_axis_ref_t named[PTC_PART_MAX_NAMES];  // tp, or a part of it, over dim names[i] of parameters
+  const char *names[PTC_PART_MAX_NAMES];
+  int32_t num_names;
+  ptc_part_layout_t *layouts;  // by index of the global; parameters and moments
+  // Of the function at hand:
+  ptc_func_t *func;
+  bool has_micro;     // it has a loop over micro-batches
+  ptc_map_t home;     // value of a stored parameter -> its type once gathered
+  ptc_map_t weights;  // value that parameters alone determine -> itself
+  ptc_map_t grads;    // value on the way from the gradient's producer to the optimizer -> its mark
+  ptc_map_t wanted;   // result that a repeat collects -> the type as which it is returned
+  ptc_map_t zeros;    // carried argument of a repeat that starts at zero -> itself
+  ptc_map_t cache;    // value -> list of its reshards (partition_reshard.c)
+} ptc_part_t;
+
+// --- partition_seed.c
+ptc_status_t ptc_part_make_mesh(ptc_part_t *p);
+// Finds the sequence dims of inputs; inserts the shards of inputs into all functions.
+ptc_status_t ptc_part_seed_inputs(ptc_part_t *p);
+// Gives every parameter and moment its layout, by p->names and the shard statements.
+ptc_status_t ptc_part_lay_out(ptc_part_t *p);
+// The maps of |func| and the types of its arguments.
+void ptc_part_begin_func(ptc_part_t *p, ptc_func_t *func);
+void ptc_part_end_func(ptc_part_t *p);
+
+// --- partition_type.c: types with other shardings; all in the module's arena
+// |type| with these axes on its dim at |at|.
+const ptc_type_t *ptc_part_with_axes(ptc_part_t *p, const ptc_type_t *type, int32_t at,
+                                     const ptc_axis_ref_t *axes, int32_t num_axes);
+const ptc_type_t *ptc_part_with_partial(ptc_part_t *p, const ptc_type_t *type,
+                                        const ptc_axis_ref_t *axes, int32_t num_axes);
+// Without device axes on its dims; time axes stay. |keep|: but for this dim; may be NULL.
+const ptc_type_t *ptc_part_whole(ptc_part_t *p, const ptc_type_t *type, const char *keep);
+// The device axes over which |type| is partial, into |out|, which has room for PTC_MAX_AXES.
+int32_t ptc_part_partial(const ptc_type_t *type, ptc_axis_ref_t *out);
+bool ptc_part_is_partial(const ptc_type_t *type);
+// What |value|, of |type|, becomes when its sum over |axes| is taken: ZeRO and sequence parallelism leave each device
+// a part of it.
+const ptc_type_t *ptc_part_reduced(ptc_part_t *p, const ptc_value_t *value, const ptc_type_t *type,
+                                   const ptc_axis_ref_t *axes, int32_t num_axes);
+// The same for all device axes.
+const ptc_type_t *ptc_part_resolved(ptc_part_t *p, const ptc_value_t *value,
+                                    const ptc_type_t *type);
+bool ptc_part_is_activation(const ptc_part_t *p, const ptc_type_t *type);
+// Zero everywhere, however it is built.
+bool ptc_part_is_zero(const ptc_value_t *value);
+
+// --- partition_rules.c
+// The types that |op|, no repeat, yield or return, needs its operands to have, given the types of the values; and
+// the types of its results then. False if no sharding fits, not even none: the diagnostic is recorded.
+bool ptc_part_rule(ptc_part_t *p, ptc_op_t *op, const ptc_type_t **operands,
+                   const ptc_type_t **results);
+// Ops that hand a stored parameter on as it is.
+bool ptc_part_keeps_home(const ptc_op_t *op);
+
+// --- partition_infer.c
+ptc_status_t ptc_part_infer(ptc_part_t *p);  // p->func
+// What a yield or return needs operand |index| to be.
+const ptc_type_t *ptc_part_yield_target(ptc_part_t *p, const ptc_op_t *repeat, int32_t index);
+const ptc_type_t *ptc_part_return_target(ptc_part_t *p, const ptc_op_t *ret, int32_t index);
+
+// --- partition_reshard.c
+typedef struct ptc_part_step_s {
+  ptc_opcode_t opcode;  // ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL or SHARD
+  ptc_axis_ref_t axes[PTC_MAX_AXES];
+  int32_t num_axes;
+  const char *dim, *to;
+  const ptc_type_t *before;  // of the value that the step takes
+} ptc_part_step_t;
+enum { PTC_PART_MAX_STEPS = 48 };
+// The steps from one type to the other; -1 if there are none that lead there.
+int32_t ptc_part_plan(ptc_part_t *p, const ptc_type_t *from, const ptc_type_t *to,
+                      ptc_part_step_t *steps);
+// What stands for |value| as |target| before |use|, built if it is not there yet. NULL with a diagnostic on error.
+ptc_value_t *ptc_part_reshard(ptc_part_t *p, ptc_value_t *value, const ptc_type_t *target,
+                              ptc_op_t *use);
+
+// --- partition_insert.c
+ptc_status_t ptc_part_insert(ptc_part_t *p);  // p->func
+
+// --- partition_search.c
+// Chooses p->names: the dims of parameters that lie on tp.
+ptc_status_t ptc_part_choose_names(ptc_part_t *p);
+
+#endif  // PTC_PASSES_PARTITION_IMPL_H_
