@@ -102,4 +102,10 @@ void ptc_comm_close(ptc_comm_t *comm);
 // "comm-start" (PTC_DEVICE) if the system has no memory for it.
 ptc_status_t ptc_comm_open_threads(ptc_diag_t *diag, int32_t world, ptc_comm_t **out_comms);
 
+// The endpoint of a rank that is a process, one of |world| on this machine. The ranks of a run call it with the same
+// |name|, a word that no other run has; waits until all have, at most |limit_s| seconds (0: forever), which is also
+// the watchdog's limit then. "comm-start", "comm-lost", "comm-stuck" (PTC_DEVICE).
+ptc_status_t ptc_comm_open_process(ptc_diag_t *diag, const char *name, int32_t rank, int32_t world,
+                                   double limit_s, ptc_comm_t **out_comm);
+
 #endif  // PTC_RUNTIME_COMMUNICATOR_H_
