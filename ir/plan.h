@@ -15,7 +15,12 @@
 #include "ir/base/str.h"
 #include "ir/type.h"
 
-enum { PTC_PLAN_VERSION = 1, PTC_PLAN_MAX_LEVELS = 12, PTC_PLAN_ALIGN = 64 };
+enum {
+  PTC_PLAN_VERSION = 1,
+  PTC_PLAN_MAX_LEVELS = 12,   // axes of the mesh and nested repeats
+  PTC_PLAN_MAX_PARTS = 1024,  // of a collective
+  PTC_PLAN_ALIGN = 64
+};
 
 //        id          text            what
 #define PTC_BUFFER_CLASSES(X)                                                       \
@@ -295,8 +300,13 @@ ptc_status_t ptc_plan_parse(ptc_diag_t *diag, const char *json_file, const char 
 // buffer in every turn, every buffer inside the arena and aligned; kernels get as many arguments as they have
 // parameters, of the bytes that they access; what a launch writes overlaps neither its other results nor (but
 // for a result in place) its operands. Errors: "plan-kernel", "plan-buffer", "plan-ref", "plan-overlap",
-// "plan-task", "plan-global", "plan-setting", "plan-limit".
+// "plan-task", "plan-global", "plan-setting", "plan-limit", and of many ranks "plan-mesh", "plan-layout",
+// "plan-collective": axes are the mesh's, each rank's part has the extents that its buffer has, what the members of
+// a group exchange has one size.
 ptc_status_t ptc_plan_check(ptc_diag_t *diag, const ptc_plan_t *plan);
+
+// The mesh alone: names, sizes, the number of ranks.
+ptc_status_t ptc_plan_check_mesh(ptc_diag_t *diag, const ptc_plan_t *plan);
 
 // Proves a placed plan that ptc_plan_check accepts, apart from whoever placed it: replays every task, all
 // turns, and checks that each read, and at the end each global and result, finds the bytes that were last

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ir/base/map.h"
-#include "ir/plan.h"
+#include "ir/plan_check_impl.h"
 
 enum {
   MAX_PARAMS = 64,
@@ -15,19 +15,11 @@ enum {
 };
 static const int64_t max_turns = INT64_C(1) << 40;
 
-typedef struct checker_s {
-  ptc_diag_t *diag;
-  const ptc_plan_t *plan;
-  int64_t counts[PTC_PLAN_MAX_LEVELS];
-  int32_t depth;
-  int64_t work;
-} checker_t;
-
-static ptc_loc_t steps_loc(const checker_t *c, int32_t line) {
+static ptc_loc_t steps_loc(const ptc_plan_checker_t *c, int32_t line) {
   return (ptc_loc_t){c->plan->steps_file, line, 1};
 }
 
-static ptc_loc_t json_loc(const checker_t *c, int32_t line) {
+static ptc_loc_t json_loc(const ptc_plan_checker_t *c, int32_t line) {
   return (ptc_loc_t){c->plan->json_file, line, 1};
 }
 
@@ -41,7 +33,7 @@ static bool is_identifier(const char *name) {
          strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == len;
 }
 
-static ptc_status_t check_runs(checker_t *c, const ptc_plan_kernel_t *kernel) {
+static ptc_status_t check_runs(ptc_plan_checker_t *c, const ptc_plan_kernel_t *kernel) {
   int64_t total = 0;
   for (int32_t r = 0; r < kernel->num_runs; ++r) {
     const ptc_phase_run_t *run = &kernel->runs[r];
@@ -62,7 +54,7 @@ static ptc_status_t check_runs(checker_t *c, const ptc_plan_kernel_t *kernel) {
   return PTC_OK;
 }
 
-static ptc_status_t check_kernel(checker_t *c, const ptc_plan_kernel_t *kernel) {
+static ptc_status_t check_kernel(ptc_plan_checker_t *c, const ptc_plan_kernel_t *kernel) {
   const ptc_loc_t loc = steps_loc(c, kernel->line);
   if (!is_identifier(kernel->name))
     return FAULT(loc, "plan-kernel", "\"%s\" is no name of a kernel: letters, digits and _ are",
@@ -91,7 +83,7 @@ static ptc_status_t check_kernel(checker_t *c, const ptc_plan_kernel_t *kernel) 
   return check_runs(c, kernel);
 }
 
-static ptc_status_t check_kernels(checker_t *c) {
+static ptc_status_t check_kernels(ptc_plan_checker_t *c) {
   ptc_arena_t arena;
   ptc_arena_init(&arena);
   ptc_interner_t names;
@@ -115,7 +107,7 @@ static ptc_status_t check_kernels(checker_t *c) {
 
 // --- buffers
 
-static ptc_status_t check_buffer(checker_t *c, int32_t number) {
+static ptc_status_t check_buffer(ptc_plan_checker_t *c, int32_t number) {
   const ptc_buffer_t *buffer = &c->plan->buffers[number];
   const ptc_loc_t loc = steps_loc(c, buffer->line);
   int64_t bytes = ptc_dtype_bytes(buffer->dtype);
@@ -125,6 +117,7 @@ static ptc_status_t check_buffer(checker_t *c, int32_t number) {
   if (!ok || bytes != buffer->bytes || buffer->num_instances < 1)
     return FAULT(loc, "plan-buffer",
                  "buffer %" PRId32 " has no size, or not the one that it states", number);
+  PTC_TRY(ptc_plan_check_layout(c, buffer));
   if (c->plan->arena_bytes < 0) return PTC_OK;
   for (int64_t i = 0; i < buffer->num_instances; ++i) {
     const int64_t at = buffer->offsets[i];
@@ -141,7 +134,7 @@ static ptc_status_t check_buffer(checker_t *c, int32_t number) {
 // --- references
 
 // The least and the largest value over all turns; false if it overflows or names a repeat that is not there.
-static bool affine_range(const checker_t *c, const ptc_affine_t *affine, int64_t *out_min,
+static bool affine_range(const ptc_plan_checker_t *c, const ptc_affine_t *affine, int64_t *out_min,
                          int64_t *out_max) {
   *out_min = *out_max = affine->base;
   for (int32_t l = 0; l < PTC_PLAN_MAX_LEVELS; ++l) {
@@ -161,7 +154,7 @@ static bool is_aligned(const ptc_ref_t *ref, int64_t size) {
   return ok;
 }
 
-static ptc_status_t check_ref(checker_t *c, const ptc_step_t *step, int32_t arg) {
+static ptc_status_t check_ref(ptc_plan_checker_t *c, const ptc_step_t *step, int32_t arg) {
   const ptc_ref_t *ref = &step->args[arg];
   const ptc_loc_t loc = steps_loc(c, step->line);
   if (ref->buffer < 0 || ref->buffer >= c->plan->num_buffers)
@@ -179,6 +172,10 @@ static ptc_status_t check_ref(checker_t *c, const ptc_step_t *step, int32_t arg)
     return FAULT(loc, "plan-ref",
                  "argument %" PRId32 ": it reaches beyond the %" PRId64 " bytes of buffer %" PRId32,
                  arg, buffer->bytes, ref->buffer);
+  // Which bytes live when is the same on every rank.
+  for (int32_t a = 0; a < c->plan->mesh.num_axes; ++a)
+    if (ref->instance.coef[a])
+      return FAULT(loc, "plan-ref", "argument %" PRId32 ": the instance depends on the rank", arg);
   if (!is_aligned(ref, ptc_dtype_bytes(buffer->dtype)))
     return FAULT(loc, "plan-ref", "argument %" PRId32 ": it does not begin at an element", arg);
   return PTC_OK;
@@ -190,7 +187,7 @@ typedef struct span_s {
   int64_t begin, end;
 } span_t;
 
-static span_t span_at(const checker_t *c, const ptc_ref_t *ref, const int64_t *turns) {
+static span_t span_at(const ptc_plan_checker_t *c, const ptc_ref_t *ref, const int64_t *turns) {
   const int64_t begin =
       c->plan->buffers[ref->buffer].offsets[ptc_affine_at(&ref->instance, turns)] +
       ptc_affine_at(&ref->byte_offset, turns);
@@ -200,21 +197,24 @@ static span_t span_at(const checker_t *c, const ptc_ref_t *ref, const int64_t *t
 static bool overlap(span_t a, span_t b) { return a.begin < b.end && b.begin < a.end; }
 
 static bool is_written(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg) {
-  if (step->kind == PTC_STEP_COPY) return arg == 1;
+  if (step->kind != PTC_STEP_LAUNCH) return arg % 2 == 1;
   const ptc_plan_kernel_t *kernel = &plan->kernels[step->kernel];
   return arg >= kernel->num_params || kernel->modes[arg] != 0;
 }
 
 // The argument that |arg| may lie upon, or -1.
 static int32_t taken_place(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg) {
+  if (step->kind == PTC_STEP_COLLECTIVE)
+    return step->collective->kind == PTC_COLLECTIVE_ALL_REDUCE ? arg - 1 : -1;
   if (step->kind == PTC_STEP_COPY) return -1;
   const ptc_plan_kernel_t *kernel = &plan->kernels[step->kernel];
   return arg < kernel->num_params ? kernel->in_place[arg] : -1;
 }
 
 // The arguments of one launch, at |turns|.
-static ptc_status_t check_spans(checker_t *c, const ptc_step_t *step, const int64_t *turns) {
-  span_t spans[MAX_PARAMS + 1];
+static ptc_status_t check_spans(ptc_plan_checker_t *c, const ptc_step_t *step,
+                                const int64_t *turns) {
+  span_t spans[2 * PTC_PLAN_MAX_PARTS];
   for (int32_t a = 0; a < step->num_args; ++a) spans[a] = span_at(c, &step->args[a], turns);
   for (int32_t a = 0; a < step->num_args; ++a) {
     if (!is_written(c->plan, step, a)) continue;
@@ -233,7 +233,7 @@ static ptc_status_t check_spans(checker_t *c, const ptc_step_t *step, const int6
   return PTC_OK;
 }
 
-static ptc_status_t check_overlaps(checker_t *c, const ptc_step_t *step) {
+static ptc_status_t check_overlaps(ptc_plan_checker_t *c, const ptc_step_t *step) {
   if (c->plan->arena_bytes < 0) return PTC_OK;
   int64_t turns[PTC_PLAN_MAX_LEVELS] = {0}, counts[PTC_PLAN_MAX_LEVELS];
   // A repeat whose turn no argument depends on is looked at once.
@@ -256,9 +256,14 @@ static ptc_status_t check_overlaps(checker_t *c, const ptc_step_t *step) {
 
 // --- steps
 
-static ptc_status_t check_args(checker_t *c, const ptc_step_t *step) {
+static ptc_status_t check_args(ptc_plan_checker_t *c, const ptc_step_t *step) {
   const ptc_loc_t loc = steps_loc(c, step->line);
-  if (step->kind == PTC_STEP_COPY) {
+  if (step->kind == PTC_STEP_COLLECTIVE) {
+    const int32_t parts = step->collective->num_parts;
+    if (parts < 1 || parts > PTC_PLAN_MAX_PARTS || step->num_args != 2 * parts)
+      return FAULT(loc, "plan-collective", "a collective has 1 to %d parts of two arguments each",
+                   PTC_PLAN_MAX_PARTS);
+  } else if (step->kind == PTC_STEP_COPY) {
     if (step->num_args != 2) return FAULT(loc, "plan-ref", "a copy has two arguments");
   } else {
     if (step->kernel < 0 || step->kernel >= c->plan->num_kernels)
@@ -271,6 +276,7 @@ static ptc_status_t check_args(checker_t *c, const ptc_step_t *step) {
                    expected, step->num_args);
   }
   for (int32_t a = 0; a < step->num_args; ++a) PTC_TRY(check_ref(c, step, a));
+  if (step->kind == PTC_STEP_COLLECTIVE) return ptc_plan_check_collective(c, step);
   if (step->kind == PTC_STEP_COPY) {
     if (step->args[0].bytes != step->args[1].bytes)
       return FAULT(loc, "plan-ref", "a copy of %" PRId64 " bytes to %" PRId64, step->args[0].bytes,
@@ -288,25 +294,25 @@ static ptc_status_t check_args(checker_t *c, const ptc_step_t *step) {
   return PTC_OK;
 }
 
-static ptc_status_t check_steps(checker_t *c, const ptc_step_t *steps, int32_t count);
+static ptc_status_t check_steps(ptc_plan_checker_t *c, const ptc_step_t *steps, int32_t count);
 
-static ptc_status_t check_repeat(checker_t *c, const ptc_step_t *step) {
+static ptc_status_t check_repeat(ptc_plan_checker_t *c, const ptc_step_t *step) {
   int64_t turns = step->count;
   bool ok = step->count >= 1;
-  for (int32_t l = 0; ok && l < c->depth; ++l)
+  for (int32_t l = c->plan->mesh.num_axes; ok && l < c->depth; ++l)
     ok = !__builtin_mul_overflow(turns, c->counts[l], &turns);
   if (!ok || turns > max_turns)
     return FAULT(steps_loc(c, step->line), "plan-limit", "an impossible number of turns");
   if (c->depth == PTC_PLAN_MAX_LEVELS)
     return FAULT(steps_loc(c, step->line), "plan-limit", "more than %d nested repeats",
-                 PTC_PLAN_MAX_LEVELS);
+                 PTC_PLAN_MAX_LEVELS - c->plan->mesh.num_axes);
   c->counts[c->depth++] = step->count;
   ptc_status_t status = check_steps(c, step->body, step->num_steps);
   c->depth--;
   return status;
 }
 
-static ptc_status_t check_steps(checker_t *c, const ptc_step_t *steps, int32_t count) {
+static ptc_status_t check_steps(ptc_plan_checker_t *c, const ptc_step_t *steps, int32_t count) {
   for (int32_t i = 0; i < count; ++i) {
     if (steps[i].kind == PTC_STEP_REPEAT) {
       PTC_TRY(check_repeat(c, &steps[i]));
@@ -321,13 +327,14 @@ static ptc_status_t check_steps(checker_t *c, const ptc_step_t *steps, int32_t c
 // --- tasks, globals, settings
 
 // Whether |count| instances from |first| on are of |buffer|.
-static bool has_instances(const checker_t *c, int32_t buffer, int64_t first, int64_t count) {
+static bool has_instances(const ptc_plan_checker_t *c, int32_t buffer, int64_t first,
+                          int64_t count) {
   return buffer >= 0 && buffer < c->plan->num_buffers && first >= 0 && count >= 1 &&
          first <= c->plan->buffers[buffer].num_instances &&
          count <= c->plan->buffers[buffer].num_instances - first;
 }
 
-static ptc_status_t check_task(checker_t *c, int32_t number) {
+static ptc_status_t check_task(ptc_plan_checker_t *c, int32_t number) {
   const ptc_task_t *task = &c->plan->tasks[number];
   for (int32_t i = 0; i < number; ++i)
     if (strcmp(c->plan->tasks[i].name, task->name) == 0)
@@ -351,7 +358,7 @@ static int32_t count_stars(const char *path) {
   return count;
 }
 
-static ptc_status_t check_global(checker_t *c, const ptc_plan_global_t *global) {
+static ptc_status_t check_global(ptc_plan_checker_t *c, const ptc_plan_global_t *global) {
   static const struct {
     const char *kind;
     ptc_buffer_class_t cls;
@@ -392,7 +399,7 @@ static ptc_status_t check_global(checker_t *c, const ptc_plan_global_t *global) 
   return PTC_OK;
 }
 
-static ptc_status_t check_setting(checker_t *c, const ptc_plan_setting_t *setting) {
+static ptc_status_t check_setting(ptc_plan_checker_t *c, const ptc_plan_setting_t *setting) {
   if (!setting->global) return PTC_OK;
   const ptc_plan_global_t *global = ptc_plan_find_global(c->plan, setting->global);
   if (!global || strcmp(global->kind, "setting") != 0)
@@ -403,7 +410,9 @@ static ptc_status_t check_setting(checker_t *c, const ptc_plan_setting_t *settin
 }
 
 ptc_status_t ptc_plan_check(ptc_diag_t *diag, const ptc_plan_t *plan) {
-  checker_t checker = {.diag = diag, .plan = plan}, *c = &checker;
+  ptc_plan_checker_t checker = {.diag = diag, .plan = plan}, *c = &checker;
+  PTC_TRY(ptc_plan_check_mesh(diag, plan));
+  for (int32_t a = 0; a < plan->mesh.num_axes; ++a) c->counts[c->depth++] = plan->mesh.axes[a].size;
   PTC_TRY(check_kernels(c));
   for (int32_t i = 0; i < plan->num_buffers; ++i) PTC_TRY(check_buffer(c, i));
   for (int32_t i = 0; i < plan->num_tasks; ++i) PTC_TRY(check_task(c, i));

@@ -87,6 +87,7 @@ static int64_t piece_bytes(const ptc_pieces_t *pieces, int64_t member) {
 // have rows, and the chunks of one lie evenly in those of the other.
 static int64_t shared_bytes(const ptc_pieces_t *in, int64_t from, const ptc_pieces_t *out,
                             int64_t to) {
+  if (!in->outer || !out->outer) return 0;
   const int64_t in_bytes = piece_bytes(in, from) / in->outer;
   const int64_t out_bytes = piece_bytes(out, to) / out->outer;
   if (in_bytes == in->chunk) return out_bytes * out->outer;
@@ -95,7 +96,7 @@ static int64_t shared_bytes(const ptc_pieces_t *in, int64_t from, const ptc_piec
   const ptc_pieces_t *large = nested ? out : in, *small = nested ? in : out;
   const int64_t large_bytes = nested ? out_bytes : in_bytes;
   const int64_t small_bytes = nested ? in_bytes : out_bytes;
-  return large->outer * (large_bytes / small->chunk) * small_bytes;
+  return small->chunk ? large->outer * (large_bytes / small->chunk) * small_bytes : 0;
 }
 
 // The members sum a slice each, whole elements, and read the other slices' sums.

@@ -42,7 +42,8 @@ ptc_status_t ptc_plan_parse(ptc_diag_t *diag, const char *json_file, const char 
   *out_plan = NULL;
   plan->json_file = ptc_arena_strdup(&plan->arena, json_file);
   plan->steps_file = ptc_arena_strdup(&plan->arena, steps_file);
-  ptc_status_t status = ptc_plan_parse_steps(diag, plan, steps, steps_len);
+  ptc_status_t status = ptc_plan_parse_mesh(diag, plan, json, json_len);
+  if (status == PTC_OK) status = ptc_plan_parse_steps(diag, plan, steps, steps_len);
   if (status == PTC_OK) status = ptc_plan_parse_json(diag, plan, json, json_len);
   if (status == PTC_OK) status = ptc_plan_check(diag, plan);
   if (status != PTC_OK)

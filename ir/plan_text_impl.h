@@ -7,21 +7,28 @@
 //     params in:512 out:512/0 inout:64           /0: it may take the bytes of parameter 0
 //     run 1: 4 12                                once a phase of 4 tiles, then one of 12
 //     needs workspace 0 scratch 256 flops 1024 bytes 1024
-//   buffer 7 "x" temp f32 [b=4 s=256] at "gpt2.ptm":34
+//   buffer 7 "x" temp f32 [b=4 s=256] of [8/dp 256] at "gpt2.ptm":34
 //     at 4096+65536*12 128                       addresses: 12 of them, then one more
 //   task "train"
 //     result "loss" loss 9 0 1                   buffer, first instance, number of instances
 //     repeat 12 reverse
 //       launch k3_gelu 7[11-t0]:4096 8@64*t0:4096
 //       copy 7:4096 8[3]:4096
+//       reduce_scatter sum f32 over dp tp:1:2 at "gpt2.ptm":31
+//         part 7:4096 8@64*dp:512 in 1 512 4096
+//       end
 //     end
 //   end
 //
 // An argument is BUFFER[INSTANCE]@OFFSET:BYTES; instance and offset are sums of a number and multiples of
-// turns (t0 the outermost), and are left out where they are 0. `#` begins a comment.
+// coordinates (axes by name) and turns (t0 the outermost), and are left out where they are 0. `of` gives the whole
+// extents of a tensor that is laid over the mesh, each with its axes (`~`: zigzag); tp:1:2 is a part of an axis,
+// pre : size. A collective has a line per part: operand, result, and `in` or `out` where one is cut into pieces
+// (outer, chunk, row). `#` begins a comment.
 #ifndef PTC_IR_PLAN_TEXT_IMPL_H_
 #define PTC_IR_PLAN_TEXT_IMPL_H_
 
+#include "ir/base/map.h"
 #include "ir/plan.h"
 
 enum {
@@ -31,9 +38,13 @@ enum {
   PTC_PLAN_MAX_GLOBALS = 1 << 16,
   PTC_PLAN_MAX_ARGS = 65,
 };
+// Numbers are smaller in magnitude, so that sums of two of them are safe.
+#define PTC_PLAN_MAX_NUMBER (INT64_C(1) << 62)
 
 void ptc_plan_print_json(const ptc_plan_t *plan, ptc_str_t *out);
 void ptc_plan_print_steps(const ptc_plan_t *plan, ptc_str_t *out);
+// Fills the mesh of |plan|, on which the steps rely.
+ptc_status_t ptc_plan_parse_mesh(ptc_diag_t *diag, ptc_plan_t *plan, const char *text, size_t len);
 // Fills kernels, buffers and tasks of |plan|.
 ptc_status_t ptc_plan_parse_steps(ptc_diag_t *diag, ptc_plan_t *plan, const char *text, size_t len);
 // Fills the rest, hashes of kernels included.
@@ -42,5 +53,60 @@ ptc_status_t ptc_plan_parse_json(ptc_diag_t *diag, ptc_plan_t *plan, const char 
 // Room for one more element of |elem_bytes| in |*array|, which has |count| of |*capacity|.
 void ptc_plan_grow(ptc_arena_t *arena, void *array, size_t elem_bytes, int32_t count,
                    int32_t *capacity);
+
+// --- stage0.steps, written
+
+void ptc_plan_print_loc(const char *file, int32_t line, ptc_str_t *out);
+void ptc_plan_print_ref(const ptc_plan_t *plan, const ptc_ref_t *ref, ptc_str_t *out);
+// ` of [...]`, or nothing (plan_text_ranks.c).
+void ptc_plan_print_layout(const ptc_buffer_t *buffer, ptc_str_t *out);
+// All lines of the step, each after |indent| blanks.
+void ptc_plan_print_collective(const ptc_plan_t *plan, const ptc_step_t *step, int32_t indent,
+                               ptc_str_t *out);
+
+// --- stage0.steps, read
+
+typedef struct ptc_plan_reader_s {
+  ptc_diag_t *diag;
+  ptc_plan_t *plan;
+  ptc_arena_t *arena;
+  const char *at, *end, *line_start;
+  int32_t line;
+  ptc_interner_t names;
+  ptc_map_t kernels;  // interned name -> number + 1
+  int32_t cap_kernels, cap_buffers, cap_tasks;
+  int64_t num_instances;
+} ptc_plan_reader_t;
+
+ptc_status_t ptc_plan_read_ref(ptc_plan_reader_t *r, ptc_ref_t *out);
+// `of [...]`, or nothing.
+ptc_status_t ptc_plan_read_layout(ptc_plan_reader_t *r, ptc_buffer_t *buffer);
+// All after the kind, up to and with `end`.
+ptc_status_t ptc_plan_read_collective(ptc_plan_reader_t *r, ptc_collective_kind_t kind,
+                                      ptc_step_t *step);
+
+// Words, numbers and texts (plan_text_scan.c). Those that take something skip blanks first, unless they say "at
+// the cursor"; on an error, which has a diagnostic, the reading ends.
+ptc_loc_t ptc_scan_here(const ptc_plan_reader_t *r);
+char ptc_scan_peek(const ptc_plan_reader_t *r);  // at the cursor; '\0' at the end
+void ptc_scan_skip_blanks(ptc_plan_reader_t *r);
+void ptc_scan_skip_lines(ptc_plan_reader_t *r);  // to the first word of the next line that has one
+bool ptc_scan_at_line_end(ptc_plan_reader_t *r);
+ptc_status_t ptc_scan_expect_line_end(ptc_plan_reader_t *r);
+size_t ptc_scan_word_length(ptc_plan_reader_t *r);
+bool ptc_scan_take_word(ptc_plan_reader_t *r, const char *word);  // if it comes next
+ptc_status_t ptc_scan_expect_word(ptc_plan_reader_t *r, const char *word);
+bool ptc_scan_take_char(ptc_plan_reader_t *r, char c);  // at the cursor
+ptc_status_t ptc_scan_expect_char(ptc_plan_reader_t *r, char c);
+ptc_status_t ptc_scan_digits(ptc_plan_reader_t *r, int64_t max, int64_t *out);  // at the cursor
+ptc_status_t ptc_scan_signed(ptc_plan_reader_t *r, int64_t *out);               // at the cursor
+ptc_status_t ptc_scan_number(ptc_plan_reader_t *r, int64_t max, int64_t *out);
+ptc_status_t ptc_scan_int32(ptc_plan_reader_t *r, int32_t *out);
+ptc_status_t ptc_scan_float(ptc_plan_reader_t *r, double *out);
+ptc_status_t ptc_scan_string(ptc_plan_reader_t *r, const char **out);  // in double quotes
+ptc_status_t ptc_scan_name(ptc_plan_reader_t *r, const char **out);  // a word, or in single quotes
+ptc_status_t ptc_scan_word(ptc_plan_reader_t *r, const char **out);
+// `at "file":line`, or nothing.
+ptc_status_t ptc_scan_loc(ptc_plan_reader_t *r, const char **out_file, int32_t *out_line);
 
 #endif  // PTC_IR_PLAN_TEXT_IMPL_H_

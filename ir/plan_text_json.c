@@ -105,6 +105,11 @@ static void print_head(const ptc_plan_t *plan, ptc_str_t *out) {
   append_text(out, plan->target);
   ptc_str_append(out, ",\n\"compiler_flags\": ");
   append_text(out, plan->compiler_flags);
+  if (plan->mesh.num_axes) ptc_str_append(out, ",\n\"mesh\": [");
+  for (int32_t a = 0; a < plan->mesh.num_axes; ++a)
+    ptc_str_printf(out, "%s[\"%s\", %" PRId64 "]", a ? ", " : "", plan->mesh.axes[a].name,
+                   plan->mesh.axes[a].size);
+  if (plan->mesh.num_axes) ptc_str_append(out, "]");
   ptc_str_printf(out,
                  ",\n\"arena_bytes\": %" PRId64 ",\n\"bound_bytes\": %" PRId64
                  ",\n\"batch\": %" PRId64 ",\n\"seq\": %" PRId64 ",\n\"flops_per_step\": ",
@@ -351,12 +356,13 @@ static ptc_status_t read_hashes(reader_t *r, const json_t *hashes) {
 
 static ptc_status_t read_plan(reader_t *r, json_t *root) {
   ptc_plan_t *plan = r->plan;
-  json_t *hashes = NULL, *globals = NULL, *settings = NULL;
+  json_t *mesh = NULL, *hashes = NULL, *globals = NULL, *settings = NULL;
   int64_t version = 0;
   const field_t fields[] = {{"version", FIELD_INT, true, &version},
                             {"model", FIELD_TEXT, true, &plan->model},
                             {"target", FIELD_TEXT, true, &plan->target},
                             {"compiler_flags", FIELD_TEXT, true, &plan->compiler_flags},
+                            {"mesh", FIELD_ANY, false, &mesh},
                             {"arena_bytes", FIELD_INT, true, &plan->arena_bytes},
                             {"bound_bytes", FIELD_INT, true, &plan->bound_bytes},
                             {"batch", FIELD_INT, true, &plan->batch},
@@ -376,15 +382,49 @@ static ptc_status_t read_plan(reader_t *r, json_t *root) {
   return read_settings(r, settings);
 }
 
+// The mesh alone, for the steps that name its axes: names are checked here, sizes by ptc_plan_check.
+static ptc_status_t read_mesh(const reader_t *r, const json_t *mesh) {
+  if (!mesh) return PTC_OK;
+  const size_t count = json_array_size(mesh);
+  if (!json_is_array(mesh) || count >= PTC_PLAN_MAX_LEVELS)
+    return FAULT("plan-json", "\"mesh\" is no array of fewer than %d axes", PTC_PLAN_MAX_LEVELS);
+  ptc_mesh_axis_t *axes = PTC_ARENA_ARRAY(&r->plan->arena, ptc_mesh_axis_t, count);
+  for (size_t a = 0; a < count; ++a) {
+    const json_t *entry = json_array_get(mesh, a);
+    const field_t name = {"mesh", FIELD_TEXT, true, &axes[a].name};
+    if (json_array_size(entry) != 2)
+      return FAULT("plan-json", "an entry of \"mesh\" has a name and a size");
+    PTC_TRY(read_field(r, &name, json_array_get(entry, 0)));
+    PTC_TRY(
+        read_int(r, &(field_t){"mesh", FIELD_INT, true, &axes[a].size}, json_array_get(entry, 1)));
+  }
+  r->plan->mesh = (ptc_mesh_t){axes, (int32_t)count};
+  return ptc_plan_check_mesh(r->diag, r->plan);
+}
+
+static ptc_status_t load(reader_t *r, json_t **out_root) {
+  json_error_t error;
+  *out_root = json_loadb(r->text, r->len, JSON_REJECT_DUPLICATES, &error);
+  if (*out_root) return PTC_OK;
+  return ptc_error(r->diag,
+                   (ptc_loc_t){r->plan->json_file, error.line, error.column < 1 ? 1 : error.column},
+                   PTC_INVALID_INPUT, "plan-json", "%s", error.text);
+}
+
+ptc_status_t ptc_plan_parse_mesh(ptc_diag_t *diag, ptc_plan_t *plan, const char *text, size_t len) {
+  reader_t reader = {.diag = diag, .plan = plan, .text = text, .len = len, .line = 1};
+  json_t *root;
+  PTC_TRY(load(&reader, &root));
+  const ptc_status_t status = read_mesh(&reader, json_object_get(root, "mesh"));
+  json_decref(root);
+  return status;
+}
+
 ptc_status_t ptc_plan_parse_json(ptc_diag_t *diag, ptc_plan_t *plan, const char *text, size_t len) {
   reader_t reader = {.diag = diag, .plan = plan, .text = text, .len = len, .line = 1};
-  json_error_t error;
-  json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
-  if (!root)
-    return ptc_error(diag,
-                     (ptc_loc_t){plan->json_file, error.line, error.column < 1 ? 1 : error.column},
-                     PTC_INVALID_INPUT, "plan-json", "%s", error.text);
-  ptc_status_t status = read_plan(&reader, root);
+  json_t *root;
+  PTC_TRY(load(&reader, &root));
+  const ptc_status_t status = read_plan(&reader, root);
   json_decref(root);
   return status;
 }

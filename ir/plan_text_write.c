@@ -3,7 +3,7 @@
 
 #include "ir/plan_text_impl.h"
 
-static void print_loc(const char *file, int32_t line, ptc_str_t *out) {
+void ptc_plan_print_loc(const char *file, int32_t line, ptc_str_t *out) {
   if (!file) return;
   ptc_str_append(out, " at ");
   ptc_str_append_quoted(out, file);
@@ -16,7 +16,7 @@ static void print_kernel(const ptc_plan_kernel_t *kernel, ptc_str_t *out) {
   static const char *const modes[] = {"in", "out", "inout"};
   ptc_str_printf(out, "kernel %s ", kernel->name);
   ptc_str_append_quoted(out, kernel->about);
-  print_loc(kernel->loc_file, kernel->loc_line, out);
+  ptc_plan_print_loc(kernel->loc_file, kernel->loc_line, out);
   ptc_str_append(out, "\n  params");
   for (int32_t p = 0; p < kernel->num_params; ++p) {
     ptc_str_printf(out, " %s:%" PRId64, modes[kernel->modes[p]], kernel->param_bytes[p]);
@@ -69,7 +69,8 @@ static void print_buffer(const ptc_plan_t *plan, int32_t number, ptc_str_t *out)
     ptc_str_printf(out, "=%" PRId64, buffer->extents[d]);
   }
   ptc_str_append(out, "]");
-  print_loc(buffer->loc_file, buffer->loc_line, out);
+  ptc_plan_print_layout(buffer, out);
+  ptc_plan_print_loc(buffer->loc_file, buffer->loc_line, out);
   ptc_str_append(out, "\n");
   print_addresses(buffer, out);
 }
@@ -82,7 +83,8 @@ static bool is_zero(const ptc_affine_t *affine) {
   return zero;
 }
 
-static void print_affine(const ptc_affine_t *affine, ptc_str_t *out) {
+static void print_affine(const ptc_plan_t *plan, const ptc_affine_t *affine, ptc_str_t *out) {
+  const ptc_mesh_t *mesh = &plan->mesh;
   bool first = true;
   if (affine->base || is_zero(affine)) {
     ptc_str_printf(out, "%" PRId64, affine->base);
@@ -94,21 +96,24 @@ static void print_affine(const ptc_affine_t *affine, ptc_str_t *out) {
     if (coef < 0 || !first) ptc_str_append(out, coef < 0 ? "-" : "+");
     if (coef != 1 && coef != -1)
       ptc_str_printf(out, "%" PRIu64 "*", coef < 0 ? -(uint64_t)coef : (uint64_t)coef);
-    ptc_str_printf(out, "t%" PRId32, l);
+    if (l < mesh->num_axes)
+      ptc_str_append(out, mesh->axes[l].name);
+    else
+      ptc_str_printf(out, "t%" PRId32, l - mesh->num_axes);
     first = false;
   }
 }
 
-static void print_ref(const ptc_ref_t *ref, ptc_str_t *out) {
+void ptc_plan_print_ref(const ptc_plan_t *plan, const ptc_ref_t *ref, ptc_str_t *out) {
   ptc_str_printf(out, " %" PRId32, ref->buffer);
   if (!is_zero(&ref->instance)) {
     ptc_str_append(out, "[");
-    print_affine(&ref->instance, out);
+    print_affine(plan, &ref->instance, out);
     ptc_str_append(out, "]");
   }
   if (!is_zero(&ref->byte_offset)) {
     ptc_str_append(out, "@");
-    print_affine(&ref->byte_offset, out);
+    print_affine(plan, &ref->byte_offset, out);
   }
   ptc_str_printf(out, ":%" PRId64, ref->bytes);
 }
@@ -131,19 +136,24 @@ static void print_steps(const ptc_plan_t *plan, const ptc_step_t *steps, int32_t
                         int32_t depth, ptc_str_t *out) {
   for (int32_t i = 0; i < count; ++i) {
     const ptc_step_t *step = &steps[i];
-    indent(depth, out);
     if (step->kind == PTC_STEP_REPEAT) {
+      indent(depth, out);
       ptc_str_printf(out, "repeat %" PRId64 "%s\n", step->count, step->reverse ? " reverse" : "");
       print_steps(plan, step->body, step->num_steps, depth + 1, out);
       indent(depth, out);
       ptc_str_append(out, "end\n");
       continue;
     }
+    if (step->kind == PTC_STEP_COLLECTIVE) {
+      ptc_plan_print_collective(plan, step, 2 * depth, out);
+      continue;
+    }
+    indent(depth, out);
     if (step->kind == PTC_STEP_LAUNCH)
       ptc_str_printf(out, "launch %s", plan->kernels[step->kernel].name);
     else
       ptc_str_append(out, "copy");
-    for (int32_t a = 0; a < step->num_args; ++a) print_ref(&step->args[a], out);
+    for (int32_t a = 0; a < step->num_args; ++a) ptc_plan_print_ref(plan, &step->args[a], out);
     print_names(plan, step, out);
   }
 }

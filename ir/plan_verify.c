@@ -2,6 +2,9 @@
 //
 // Each write of a kernel is a content of its own. A map says which content lies where: one for the arena, and
 // one per instance for what it should hold. A copy carries contents over. A read is right if both agree.
+//
+// Coordinates move where parts of an instance lie: each axis on which some address depends is replayed at each
+// of its coordinates, the others at 0.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +178,19 @@ static ptc_status_t run_launch(replay_t *r, const ptc_step_t *step) {
   return PTC_OK;
 }
 
+// Results are made of what all members gave; what is cut off of a piece holds nothing that counts.
+static ptc_status_t run_collective(replay_t *r, const ptc_step_t *step) {
+  for (int32_t a = 0; a < step->num_args; a += 2) {
+    const span_t span = span_of(r, &step->args[a]);
+    PTC_TRY(check_read(r, &span, step->line));
+  }
+  for (int32_t a = 1; a < step->num_args; a += 2) {
+    const span_t span = span_of(r, &step->args[a]);
+    write_new(r, &span);
+  }
+  return PTC_OK;
+}
+
 static ptc_status_t count_step(replay_t *r, const ptc_step_t *step) {
   if (++r->num_steps <= MAX_REPLAYED) return PTC_OK;
   return ptc_error(r->diag, (ptc_loc_t){r->plan->steps_file, step->line, 1}, PTC_INVALID_INPUT,
@@ -188,6 +204,7 @@ static ptc_status_t run_steps(replay_t *r, const ptc_step_t *steps, int32_t coun
     PTC_TRY(count_step(r, step));
     if (step->kind == PTC_STEP_COPY) PTC_TRY(run_copy(r, step));
     if (step->kind == PTC_STEP_LAUNCH) PTC_TRY(run_launch(r, step));
+    if (step->kind == PTC_STEP_COLLECTIVE) PTC_TRY(run_collective(r, step));
     if (step->kind != PTC_STEP_REPEAT) continue;
     for (int64_t n = 0; n < step->count; ++n) {
       r->turns[depth] = step->reverse ? step->count - 1 - n : n;
@@ -235,8 +252,33 @@ static ptc_status_t run_task(replay_t *r, int64_t num_nodes) {
       write_new(r, &span);
     }
   }
-  PTC_TRY(run_steps(r, r->task->steps, r->task->num_steps, 0));
+  PTC_TRY(run_steps(r, r->task->steps, r->task->num_steps, r->plan->mesh.num_axes));
   return check_end(r);
+}
+
+// Whether some address in |steps| depends on level |level|.
+static bool depends_on(const ptc_step_t *steps, int32_t count, int32_t level) {
+  for (int32_t i = 0; i < count; ++i) {
+    if (steps[i].kind == PTC_STEP_REPEAT && depends_on(steps[i].body, steps[i].num_steps, level))
+      return true;
+    for (int32_t a = 0; a < steps[i].num_args; ++a)
+      if (steps[i].args[a].byte_offset.coef[level]) return true;
+  }
+  return false;
+}
+
+static ptc_status_t run_coords(replay_t *r, int64_t num_nodes) {
+  memset(r->turns, 0, sizeof r->turns);
+  PTC_TRY(run_task(r, num_nodes));
+  for (int32_t a = 0; a < r->plan->mesh.num_axes; ++a) {
+    if (!depends_on(r->task->steps, r->task->num_steps, a)) continue;
+    for (int64_t at = 1; at < r->plan->mesh.axes[a].size; ++at) {
+      r->turns[a] = at;
+      PTC_TRY(run_task(r, num_nodes));
+    }
+    r->turns[a] = 0;
+  }
+  return PTC_OK;
 }
 
 ptc_status_t ptc_plan_verify(ptc_diag_t *diag, const ptc_plan_t *plan) {
@@ -252,7 +294,7 @@ ptc_status_t ptc_plan_verify(ptc_diag_t *diag, const ptc_plan_t *plan) {
   ptc_status_t status = PTC_OK;
   for (int32_t i = 0; i < plan->num_tasks && status == PTC_OK; ++i) {
     replay.task = &plan->tasks[i];
-    status = run_task(&replay, num_nodes);
+    status = run_coords(&replay, num_nodes);
   }
   for (int64_t n = 0; n < num_nodes; ++n) free(replay.expected[n].pieces);
   free(replay.expected);

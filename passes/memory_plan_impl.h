@@ -29,7 +29,7 @@ typedef struct ptc_node_s {
 typedef struct ptc_union_wish_s {
   int32_t from, to, time;
   bool copy;               // one value; else |to| is made in place of |from|
-  const ptc_step_t *step;  // the launch
+  const ptc_step_t *step;  // the launch or collective
   int32_t first_arg;       // of its nodes in args
 } ptc_union_wish_t;
 

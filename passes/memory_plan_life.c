@@ -147,6 +147,31 @@ static void walk_launch(walker_t *w, const ptc_step_t *step) {
     PTC_VEC_PUSH(&w->t->args, node_of(w, &step->args[a]));
 }
 
+// All operands of a collective are read before, and until, all results are there.
+static void walk_collective(walker_t *w, const ptc_step_t *step) {
+  for (int32_t a = 0; a < step->num_args; ++a) {
+    const ptc_ref_t *ref = &step->args[a];
+    if (is_spread(w, ref))
+      touch_all(w, ref, 0);
+    else if (a % 2 == 0)
+      node_read(w->t, node_of(w, ref));
+    else
+      node_write(w->t, node_of(w, ref), is_whole(w->t->plan, ref), ++w->t->next_value);
+  }
+  if (step->collective->kind != PTC_COLLECTIVE_ALL_REDUCE) return;
+  bool wished = false;
+  for (int32_t a = 0; a < step->num_args; a += 2) {
+    const ptc_ref_t *from = &step->args[a], *to = &step->args[a + 1];
+    if (is_spread(w, from) || is_spread(w, to) || !is_whole(w->t->plan, from) ||
+        !is_whole(w->t->plan, to))
+      continue;
+    add_wish(w, step, node_of(w, from), node_of(w, to), false);
+    wished = true;
+  }
+  for (int32_t a = 0; wished && a < step->num_args; ++a)
+    PTC_VEC_PUSH(&w->t->args, node_of(w, &step->args[a]));
+}
+
 // Whether some instance is written anew in every turn of the repeat at |level|.
 static bool reuses_instances(const ptc_plan_t *plan, const ptc_step_t *steps, int32_t count,
                              int32_t level) {
@@ -158,8 +183,8 @@ static bool reuses_instances(const ptc_plan_t *plan, const ptc_step_t *steps, in
     }
     for (int32_t a = 0; a < step->num_args; ++a) {
       const ptc_ref_t *ref = &step->args[a];
-      const bool written = step->kind == PTC_STEP_COPY
-                               ? a == 1
+      const bool written = step->kind != PTC_STEP_LAUNCH
+                               ? a % 2 == 1
                                : a < plan->kernels[step->kernel].num_params &&
                                      plan->kernels[step->kernel].modes[a] != 0;
       if (written && !ref->instance.coef[level] && !ref->byte_offset.coef[level]) return true;
@@ -198,6 +223,8 @@ static void walk_steps(walker_t *w, const ptc_step_t *steps, int32_t count) {
     }
     if (steps[i].kind == PTC_STEP_COPY)
       walk_copy(w, &steps[i]);
+    else if (steps[i].kind == PTC_STEP_COLLECTIVE)
+      walk_collective(w, &steps[i]);
     else
       walk_launch(w, &steps[i]);
     w->too_long = ++w->t->time >= MAX_STEPS;
@@ -254,7 +281,9 @@ ptc_status_t ptc_timeline_build(ptc_diag_t *diag, const ptc_plan_t *plan, ptc_ti
   *out = (ptc_timeline_t){.plan = plan};
   int64_t instances = 0;
   for (int32_t b = 0; b < plan->num_buffers; ++b) instances += plan->buffers[b].num_instances;
-  walker_t walker = {.t = out, .too_long = instances > MAX_STEPS};
+  // No instance depends on the coordinates of a rank: they are left at 0.
+  walker_t walker = {.t = out, .depth = plan->mesh.num_axes, .too_long = instances > MAX_STEPS};
+  for (int32_t a = 0; a < plan->mesh.num_axes; ++a) walker.counts[a] = plan->mesh.axes[a].size;
   if (!walker.too_long) {
     make_nodes(out);
     for (int32_t i = 0; i < plan->num_tasks && !walker.too_long; ++i)

@@ -34,13 +34,16 @@ static bool interfere(const ptc_segment_list_t *a, const ptc_segment_list_t *b, 
   return false;
 }
 
-// Whether the launch reads the group |root| through the operand that its result replaces alone.
+// Whether the launch or collective reads the group |root| through the operand that its result replaces alone.
 static bool read_once(ptc_timeline_t *t, const ptc_union_wish_t *wish, int32_t root) {
-  const ptc_plan_kernel_t *kernel = &t->plan->kernels[wish->step->kernel];
+  const bool launch = wish->step->kind == PTC_STEP_LAUNCH;
+  const ptc_plan_kernel_t *kernel = launch ? &t->plan->kernels[wish->step->kernel] : NULL;
+  const int32_t count = launch ? kernel->num_params : wish->step->num_args;
   int32_t readers = 0;
-  for (int32_t a = 0; a < kernel->num_params; ++a)
-    readers +=
-        kernel->modes[a] != 1 && ptc_timeline_root(t, t->args.data[wish->first_arg + a]) == root;
+  for (int32_t a = 0; a < count; ++a) {
+    const bool read = launch ? kernel->modes[a] != 1 : a % 2 == 0;
+    readers += read && ptc_timeline_root(t, t->args.data[wish->first_arg + a]) == root;
+  }
   return readers == 1;
 }
 

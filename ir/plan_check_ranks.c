@@ -1,0 +1,163 @@
+// What a run of many ranks relies on: the mesh, layouts, and sizes of what collectives exchange.
+#include <inttypes.h>
+#include <string.h>
+
+#include "ir/plan_check_impl.h"
+
+enum { MAX_WORLD = 1 << 20 };
+
+#define FAULT(loc, id, ...) ptc_error(c->diag, (loc), PTC_INVALID_INPUT, (id), __VA_ARGS__)
+
+// --- the mesh
+
+// Letters first; "t0" would be the turn of a repeat.
+static bool is_axis_name(const char *name) {
+  const size_t len = strlen(name);
+  const bool word =
+      len > 0 && len <= 64 && !(name[0] >= '0' && name[0] <= '9') &&
+      strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == len;
+  const bool turn = name[0] == 't' && name[1] && strspn(name + 1, "0123456789") == len - 1;
+  return word && !turn && strcmp(name, "at") != 0;
+}
+
+ptc_status_t ptc_plan_check_mesh(ptc_diag_t *diag, const ptc_plan_t *plan) {
+  const ptc_mesh_t *mesh = &plan->mesh;
+  const ptc_loc_t loc = {plan->json_file, 1, 1};
+  int64_t world = 1;
+  if (mesh->num_axes >= PTC_PLAN_MAX_LEVELS)
+    return ptc_error(diag, loc, PTC_INVALID_INPUT, "plan-limit", "the mesh has %d axes or more",
+                     PTC_PLAN_MAX_LEVELS);
+  for (int32_t a = 0; a < mesh->num_axes; ++a) {
+    const ptc_mesh_axis_t *axis = &mesh->axes[a];
+    bool ok = is_axis_name(axis->name) && axis->size >= 1;
+    for (int32_t b = 0; ok && b < a; ++b) ok = strcmp(mesh->axes[b].name, axis->name) != 0;
+    if (!ok)
+      return ptc_error(diag, loc, PTC_INVALID_INPUT, "plan-mesh",
+                       "the mesh has an axis of no size or with a name that is none, or taken");
+    if (__builtin_mul_overflow(world, axis->size, &world) || world > MAX_WORLD)
+      return ptc_error(diag, loc, PTC_INVALID_INPUT, "plan-limit", "more than %d ranks", MAX_WORLD);
+  }
+  return PTC_OK;
+}
+
+// --- axes
+
+static int64_t size_of(const ptc_mesh_t *mesh, const char *axis) {
+  return ptc_axis_ref_size(mesh, (ptc_axis_ref_t){.axis = axis});
+}
+
+static bool is_axis(const ptc_mesh_t *mesh, ptc_axis_ref_t ref) {
+  const int64_t whole = size_of(mesh, ref.axis);
+  if (!whole || (!ref.size && !ref.pre)) return whole > 0;
+  int64_t up_to;
+  return ref.pre >= 1 && ref.size >= 1 && !__builtin_mul_overflow(ref.pre, ref.size, &up_to) &&
+         whole % up_to == 0;
+}
+
+// Two parts of one axis that share none of its factors.
+static bool are_apart(ptc_axis_ref_t a, ptc_axis_ref_t b) {
+  if (a.axis != b.axis) return true;
+  if (!a.size || !b.size) return false;
+  return b.pre % (a.pre * a.size) == 0 || a.pre % (b.pre * b.size) == 0;
+}
+
+bool ptc_plan_axes_are_valid(const ptc_mesh_t *mesh, const ptc_axis_ref_t *axes, int32_t count) {
+  bool ok = true;
+  for (int32_t i = 0; i < count && ok; ++i) {
+    ok = is_axis(mesh, axes[i]);
+    for (int32_t j = 0; j < i && ok; ++j) ok = are_apart(axes[i], axes[j]);
+  }
+  return ok;
+}
+
+// --- layouts
+
+ptc_status_t ptc_plan_check_layout(const ptc_plan_checker_t *c, const ptc_buffer_t *buffer) {
+  enum { MAX_AXES = 64 };
+  ptc_axis_ref_t axes[MAX_AXES];
+  int32_t count = 0;
+  bool ok = true;
+  for (int32_t d = 0; buffer->layout && d < buffer->num_dims && ok; ++d) {
+    const ptc_dim_t *dim = &buffer->layout[d];
+    ok = dim->extent >= 0 && dim->extent <= INT64_MAX / 4 && dim->num_axes <= MAX_AXES - count;
+    for (int32_t i = 0; ok && i < dim->num_axes; ++i) axes[count++] = dim->axes[i];
+  }
+  ok = ok && ptc_plan_axes_are_valid(&c->plan->mesh, axes, count);
+  for (int32_t d = 0; buffer->layout && d < buffer->num_dims && ok; ++d)
+    ok = ptc_dim_local_extent(&c->plan->mesh, &buffer->layout[d]) == buffer->extents[d];
+  if (ok) return PTC_OK;
+  return FAULT(((ptc_loc_t){c->plan->steps_file, buffer->line, 1}), "plan-layout",
+               "the layout names no axes of the mesh, or one twice, or leaves each rank other "
+               "extents than the buffer has");
+}
+
+// --- collectives
+
+// |pieces| of |size| members cover an array of |bytes| bytes, whole elements each.
+static bool covers(const ptc_pieces_t *pieces, int64_t size, int64_t elem_bytes, int64_t bytes) {
+  int64_t all, total;
+  return pieces->outer >= 0 && pieces->chunk >= 0 && pieces->row >= pieces->chunk &&
+         pieces->chunk % elem_bytes == 0 && pieces->row % elem_bytes == 0 &&
+         !__builtin_mul_overflow(pieces->chunk, size, &all) && pieces->row <= all &&
+         !__builtin_mul_overflow(pieces->outer, pieces->row, &total) && total == bytes;
+}
+
+// The stream of a piece, as if nothing were cut off.
+static bool stream_bytes(const ptc_pieces_t *pieces, int64_t *out_bytes) {
+  return !__builtin_mul_overflow(pieces->outer, pieces->chunk, out_bytes);
+}
+
+// The chunks of one array lie evenly in those of the other.
+static bool nests(const ptc_pieces_t *a, const ptc_pieces_t *b) {
+  return a->chunk == 0 || b->chunk == 0 || a->chunk % b->chunk == 0 || b->chunk % a->chunk == 0;
+}
+
+static bool is_one_row(const ptc_pieces_t *pieces, int64_t bytes) {
+  return pieces->outer == 1 && pieces->chunk == bytes && pieces->row == bytes;
+}
+
+static bool part_is_valid(const ptc_collective_t *collective, const ptc_collective_part_t *part,
+                          int64_t size, int64_t in_bytes, int64_t out_bytes) {
+  const int64_t elem = ptc_dtype_bytes(collective->dtype);
+  const bool in_row = is_one_row(&part->in, in_bytes), out_row = is_one_row(&part->out, out_bytes);
+  int64_t sent, kept;
+  if (in_bytes % elem || out_bytes % elem) return false;
+  switch (collective->kind) {
+    case PTC_COLLECTIVE_ALL_REDUCE: return in_row && out_row && in_bytes == out_bytes;
+    case PTC_COLLECTIVE_REDUCE_SCATTER:
+      return out_row && covers(&part->in, size, elem, in_bytes) && stream_bytes(&part->in, &sent) &&
+             sent == out_bytes;
+    case PTC_COLLECTIVE_ALL_GATHER:
+      return in_row && covers(&part->out, size, elem, out_bytes) &&
+             stream_bytes(&part->out, &kept) && kept == in_bytes;
+    default:
+      return covers(&part->in, size, elem, in_bytes) && covers(&part->out, size, elem, out_bytes) &&
+             stream_bytes(&part->in, &sent) && stream_bytes(&part->out, &kept) && sent == kept &&
+             nests(&part->in, &part->out);
+  }
+}
+
+ptc_status_t ptc_plan_check_collective(const ptc_plan_checker_t *c, const ptc_step_t *step) {
+  const ptc_collective_t *collective = step->collective;
+  const ptc_loc_t loc = {c->plan->steps_file, step->line, 1};
+  if (!ptc_plan_axes_are_valid(&c->plan->mesh, collective->axes, collective->num_axes))
+    return FAULT(loc, "plan-collective",
+                 "its axes are not of the mesh, are no real parts, or overlap");
+  const bool logical = collective->dtype == PTC_BOOL && collective->reduce == PTC_REDUCE_SUM;
+  const bool adds = collective->kind == PTC_COLLECTIVE_ALL_REDUCE ||
+                    collective->kind == PTC_COLLECTIVE_REDUCE_SCATTER;
+  if (adds && logical) return FAULT(loc, "plan-collective", "bools have no sum");
+  const int64_t size = ptc_group_size(&c->plan->mesh, collective->axes, collective->num_axes);
+  for (int32_t p = 0; p < collective->num_parts; ++p) {
+    const ptc_ref_t *in = &step->args[2 * p], *out = &step->args[2 * p + 1];
+    if (c->plan->buffers[in->buffer].dtype != collective->dtype ||
+        c->plan->buffers[out->buffer].dtype != collective->dtype ||
+        !part_is_valid(collective, &collective->parts[p], size, in->bytes, out->bytes))
+      return FAULT(loc, "plan-collective",
+                   "part %" PRId32
+                   ": dtype, bytes and pieces of operand and result do not fit a "
+                   "group of %" PRId64,
+                   p, size);
+  }
+  return PTC_OK;
+}
