@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "passes/build_impl.h"
+#include "passes/devices.h"
 
 static const ptc_kbuild_fn_t functions[PTC_NUM_OPS] = {
     [PTC_OP_CONSTANT] = ptc_kbuild_constant,
@@ -125,7 +126,7 @@ void ptc_kbuild_index_of(ptc_kbuild_t *b, const ptc_type_t *type, ptc_kx_t *out_
   for (int32_t i = 0; i < type->num_dims; i++) out_index[i] = loop_index(b, type->dims[i].name);
 }
 
-// The level of the repeat around the group whose turns are the coordinates of |axis|, or -1.
+// The level of the repeat around the group whose turns are the coordinates of |axis|, or of the devices' axis; -1.
 static int32_t axis_level(const ptc_kbuild_t *b, const char *axis) {
   int32_t level = -1, found = -1;
   for (const ptc_block_t *block = b->ops[0]->parent; block->parent_op;
@@ -134,31 +135,51 @@ static int32_t axis_level(const ptc_kbuild_t *b, const char *axis) {
     level++;
     if (found < 0 && name && strcmp(name, axis) == 0) found = level;
   }
-  return found < 0 ? -1 : level - found;  // counted from the outermost
+  if (found < 0) return ptc_devices_level(&b->module->mesh, axis);
+  return ptc_devices_num_axes(&b->module->mesh) + level - found;  // counted from the outermost
+}
+
+ptc_kx_t ptc_kbuild_shard_index(ptc_kbuild_t *b, const ptc_axis_ref_t *axes, int32_t num_axes) {
+  const ptc_mesh_t *mesh = &b->module->mesh;
+  ptc_kx_t shard = ptc_kbuild_int(b, 0);
+  for (int32_t i = 0; i < num_axes; i++) {
+    const ptc_axis_ref_t ref = axes[i];
+    const int64_t size = ptc_axis_ref_size(mesh, ref);
+    const int32_t level = axis_level(b, ref.axis);
+    if (size <= 1) continue;
+    if (level < 0)
+      return ptc_kbuild_unsupported(b, b->ops[0], "a dim lies on an axis of other devices");
+    ptc_kx_t at = ptc_kb_turn(&b->kb, level);
+    if (ref.size) {
+      // Of (pre, size, post): at / post % size.
+      const int64_t whole = ptc_axis_ref_size(mesh, (ptc_axis_ref_t){.axis = ref.axis});
+      const int64_t post = whole / (ref.pre * ref.size);
+      if (post > 1) at = ptc_kbuild_2(b, PTC_OP_DIV, PTC_I32, at, ptc_kbuild_int(b, post));
+      if (ref.pre > 1) at = ptc_kbuild_2(b, PTC_OP_MOD, PTC_I32, at, ptc_kbuild_int(b, size));
+    }
+    shard = ptc_kbuild_scale(b, shard, size);
+    const bool first = b->kb.kernel->exprs[shard].kind == PTC_KX_CONST;
+    shard = first ? at : ptc_kbuild_2(b, PTC_OP_ADD, PTC_I32, shard, at);
+  }
+  return shard;
 }
 
 ptc_kx_t ptc_kbuild_global_index(ptc_kbuild_t *b, const ptc_dim_t *dim, ptc_kx_t local) {
-  if (!dim->num_axes) return local;
-  const ptc_mesh_t *mesh = &b->module->mesh;
-  if (dim->dist != PTC_DIST_BLOCK)
-    return ptc_kbuild_unsupported(b, b->ops[0], "a dim is laid out in a zigzag");
-  // Row-major over the axes.
-  ptc_kx_t shard = ptc_kbuild_int(b, 0);
-  for (int32_t i = 0; i < dim->num_axes; i++) {
-    const ptc_axis_ref_t ref = dim->axes[i];
-    const int64_t size = ptc_axis_ref_size(mesh, ref);
-    const int32_t level = axis_level(b, ref.axis);
-    if (size > 1 && (ref.size || level < 0))
-      return ptc_kbuild_unsupported(b, b->ops[0], "a dim lies on an axis of other devices");
-    shard = ptc_kbuild_scale(b, shard, size);
-    if (size > 1) {
-      const ptc_kx_t turn = ptc_kb_turn(&b->kb, level);
-      const bool first = b->kb.kernel->exprs[shard].kind == PTC_KX_CONST;
-      shard = first ? turn : ptc_kbuild_2(b, PTC_OP_ADD, PTC_I32, shard, turn);
-    }
-  }
-  return ptc_kbuild_2(b, PTC_OP_ADD, PTC_I32, ptc_kbuild_scale(b, shard, ptc_kbuild_extent(b, dim)),
-                      local);
+  if (!dim->num_axes || local < 0) return local;
+  const ptc_kx_t shard = ptc_kbuild_shard_index(b, dim->axes, dim->num_axes);
+  if (shard < 0) return PTC_KX_NONE;
+  const int64_t extent = ptc_kbuild_extent(b, dim);
+  if (dim->dist == PTC_DIST_BLOCK)
+    return ptc_kbuild_2(b, PTC_OP_ADD, PTC_I32, ptc_kbuild_scale(b, shard, extent), local);
+  // Chunks shard and 2 n - 1 - shard of 2 n.
+  const int64_t chunk = extent / 2, num = 2 * ptc_dim_num_shards(&b->module->mesh, dim);
+  const ptc_kx_t low =
+      ptc_kbuild_2(b, PTC_OP_ADD, PTC_I32, ptc_kbuild_scale(b, shard, chunk), local);
+  const ptc_kx_t back = ptc_kbuild_scale(b, shard, -chunk);
+  const ptc_kx_t high =
+      ptc_kbuild_shift(b, ptc_kbuild_2(b, PTC_OP_ADD, PTC_I32, back, local), (num - 2) * chunk);
+  const ptc_kx_t first = ptc_kbuild_2(b, PTC_OP_LT, PTC_BOOL, local, ptc_kbuild_int(b, chunk));
+  return ptc_kbuild_select(b, first, low, high);
 }
 
 ptc_kx_t ptc_kbuild_number(ptc_kbuild_t *b, const ptc_dim_t *dims, int32_t num_dims,
@@ -276,7 +297,8 @@ static ptc_kx_t load(ptc_kbuild_t *b, ptc_value_t *value, const ptc_kx_t *index)
 
 static ptc_kx_t make_value(ptc_kbuild_t *b, ptc_value_t *value, const ptc_kx_t *index) {
   if (!is_computed(b, value)) return load(b, value, index);
-  if (!value->def) return ptc_kb_turn(&b->kb, depth_of(value->block) - 1);
+  if (!value->def)
+    return ptc_kb_turn(&b->kb, ptc_devices_num_axes(&b->module->mesh) + depth_of(value->block) - 1);
   const ptc_kbuild_fn_t fn = ptc_kbuild_fn(value->def->opcode);
   if (!fn) return ptc_kbuild_unsupported(b, value->def, "it cannot be part of another kernel");
   return ptc_kbuild_cast(b, value->type->dtype, fn(b, value->def, value->index, index));

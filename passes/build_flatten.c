@@ -2,6 +2,7 @@
 // Fewer loops, and equal kernels for tensors of equal size.
 #include <string.h>
 
+#include "ir/plan.h"
 #include "passes/build_impl.h"
 
 typedef struct flatten_s {
@@ -14,7 +15,7 @@ typedef struct flatten_s {
 // --- affine forms: of positions, turns and a constant
 typedef struct form_s {
   bool affine;
-  int64_t constant, dim[PTC_KERNEL_MAX_DIMS], turn[PTC_MAX_COUNTS];
+  int64_t constant, dim[PTC_KERNEL_MAX_DIMS], turn[PTC_PLAN_MAX_LEVELS];
 } form_t;
 
 static form_t form_of(const ptc_kernel_t *kernel, ptc_kx_t x) {
@@ -24,7 +25,7 @@ static form_t form_of(const ptc_kernel_t *kernel, ptc_kx_t x) {
     form.constant = (int64_t)e->value;
   } else if (e->kind == PTC_KX_INDEX) {
     form.dim[e->dim] = 1;
-  } else if (e->kind == PTC_KX_TURN && e->level < PTC_MAX_COUNTS) {
+  } else if (e->kind == PTC_KX_TURN && e->level < PTC_PLAN_MAX_LEVELS) {
     form.turn[e->level] = 1;
   } else if (e->kind == PTC_KX_OP && e->opcode == PTC_OP_CAST) {
     return form_of(kernel, e->args[0]);
@@ -37,7 +38,7 @@ static form_t form_of(const ptc_kernel_t *kernel, ptc_kx_t x) {
     form.constant = add ? a.constant + b.constant : a.constant * factor;
     for (int32_t i = 0; i < PTC_KERNEL_MAX_DIMS; i++)
       form.dim[i] = add ? a.dim[i] + b.dim[i] : a.dim[i] * factor;
-    for (int32_t i = 0; i < PTC_MAX_COUNTS; i++)
+    for (int32_t i = 0; i < PTC_PLAN_MAX_LEVELS; i++)
       form.turn[i] = add ? a.turn[i] + b.turn[i] : a.turn[i] * factor;
   } else {
     form.affine = false;
@@ -141,7 +142,7 @@ static uint32_t joined_mask(uint32_t mask, int32_t dim) {
 
 static ptc_kx_t build_form(ptc_kernel_builder_t *kb, const form_t *form, int32_t num_dims) {
   ptc_kx_t sum = PTC_KX_NONE;
-  for (int32_t i = 0; i < num_dims + PTC_MAX_COUNTS; i++) {
+  for (int32_t i = 0; i < num_dims + PTC_PLAN_MAX_LEVELS; i++) {
     const int64_t factor = i < num_dims ? form->dim[i] : form->turn[i - num_dims];
     if (!factor) continue;
     ptc_kx_t term = i < num_dims ? ptc_kb_index(kb, i) : ptc_kb_turn(kb, i - num_dims);

@@ -51,6 +51,9 @@ int64_t ptc_kbuild_extent(const ptc_kbuild_t *b, const ptc_dim_t *dim);  // on t
 int32_t ptc_kbuild_loop(const ptc_kbuild_t *b, const char *name);
 // The mask of the loop dims that the attribute |names| (DIMS or DIM) names.
 uint32_t ptc_kbuild_loops(const ptc_kbuild_t *b, const ptc_attr_t *names);
+// The number (i32) of this device's shard over |axes|: its coordinates, and turns of the time axis, in row-major
+// order.
+ptc_kx_t ptc_kbuild_shard_index(ptc_kbuild_t *b, const ptc_axis_ref_t *axes, int32_t num_axes);
 // The position along |dim| of the whole value: the shard's start plus |local|.
 ptc_kx_t ptc_kbuild_global_index(ptc_kbuild_t *b, const ptc_dim_t *dim, ptc_kx_t local);
 // The row-major number (i64) of the element at |index| among all elements of |dims|.
@@ -70,10 +73,11 @@ ptc_kbuild_fn_t ptc_kbuild_fn(ptc_opcode_t opcode);
   X(elementwise)                                                                              \
   X(constant)                                                                                 \
   X(iota)                                                                                     \
-  X(random) X(dropout) X(where) X(broadcast) X(rename) X(split) X(concat) X(window) X(gather) \
-      X(shard) X(reduce_sum) X(reduce_max) X(argmax) X(einsum) X(softmax) X(softmax_grad)     \
-          X(layernorm) X(layernorm_grad) X(rmsnorm) X(rmsnorm_grad) X(cross_entropy)          \
-              X(cross_entropy_grad) X(rope) X(adamw) X(sgd) X(square_sum) X(all_finite)
+  X(random)                                                                                   \
+  X(dropout) X(where) X(broadcast) X(rename) X(split) X(concat) X(window) X(gather) X(shard)  \
+      X(reduce_sum) X(reduce_max) X(argmax) X(einsum) X(softmax) X(softmax_grad) X(layernorm) \
+          X(layernorm_grad) X(rmsnorm) X(rmsnorm_grad) X(cross_entropy) X(cross_entropy_grad) \
+              X(rope) X(adamw) X(sgd) X(square_sum) X(all_finite)
 #define PTC_KBUILD_FN(name)                                                       \
   ptc_kx_t ptc_kbuild_##name(ptc_kbuild_t *b, const ptc_op_t *op, int32_t result, \
                              const ptc_kx_t *index);

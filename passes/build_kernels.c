@@ -6,6 +6,7 @@
 
 #include "passes/build_impl.h"
 #include "passes/cost.h"
+#include "passes/devices.h"
 
 // --- views
 
@@ -19,11 +20,13 @@ static bool merge_is_alias(const ptc_op_t *op) {
   return true;
 }
 
-// A part of the outermost dim is a run of bytes.
+// A part of the outermost dim is a run of bytes; where it begins is a sum of multiples of coordinates.
 static bool shard_is_alias(const ptc_op_t *op) {
   const ptc_mesh_t *mesh = &op->parent->func->module->mesh;
   const ptc_type_t *x = op->operands[0]->type, *y = op->results[0]->type;
   const int32_t at = ptc_type_find_dim(x, ptc_op_string(op, "dim"));
+  for (int32_t i = x->dims[at].num_axes; i < y->dims[at].num_axes; i++)
+    if (y->dims[at].axes[i].size) return false;
   for (int32_t i = 0; i < at; i++)
     if (ptc_dim_local_extent(mesh, &x->dims[i]) != 1) return false;
   const int64_t whole = ptc_dim_local_extent(mesh, &x->dims[at]);
@@ -96,8 +99,7 @@ static void store_index(ptc_kbuild_t *b, const ptc_op_t *op, const ptc_type_t *t
         op->opcode == PTC_OP_MERGE && type->dims[i].name == ptc_op_string(op, "into");
     if (!merged) {
       // A dim that no loop runs over has one element.
-      out_index[i] =
-          loop >= 0 ? ptc_kb_index(&b->kb, loop) : ptc_kb_const(&b->kb, PTC_I32, 0);
+      out_index[i] = loop >= 0 ? ptc_kb_index(&b->kb, loop) : ptc_kb_const(&b->kb, PTC_I32, 0);
       continue;
     }
     const ptc_attr_t *dims = ptc_op_attr(op, "dims");
@@ -148,7 +150,7 @@ void ptc_kbuild_stores(ptc_kbuild_t *b) {
 static void build_unshard(ptc_kbuild_t *b, const ptc_op_t *op) {
   const ptc_type_t *x = op->operands[0]->type, *y = op->results[0]->type;
   const int32_t at = ptc_type_find_dim(y, ptc_op_string(op, "dim"));
-  int32_t level = 0;
+  int32_t level = ptc_devices_num_axes(&b->module->mesh);
   for (const ptc_op_t *outer = op->parent->parent_op; outer; outer = outer->parent->parent_op)
     level++;
   ptc_kx_t from[PTC_MAX_DIMS], to[PTC_MAX_DIMS];

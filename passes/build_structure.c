@@ -146,12 +146,19 @@ ptc_kx_t ptc_kbuild_shard(ptc_kbuild_t *b, const ptc_op_t *op, int32_t result,
   const char *dim = ptc_op_string(op, "dim");
   const ptc_type_t *x = op->operands[0]->type, *y = op->results[result]->type;
   const int32_t at = ptc_type_find_dim(y, dim);
-  if (x->dims[at].num_axes) return ptc_kbuild_unsupported(b, op, "the dim is sharded already");
+  const int32_t had = x->dims[at].num_axes, added = y->dims[at].num_axes - had;
+  if (had && (x->dims[at].dist != PTC_DIST_BLOCK || y->dims[at].dist != PTC_DIST_BLOCK))
+    return ptc_kbuild_unsupported(b, op, "the dim is sharded already, in a zigzag");
   ptc_kx_t own[PTC_MAX_DIMS];
   for (int32_t d = 0; d < x->num_dims; d++) own[d] = index[d];
-  own[at] = ptc_kbuild_global_index(b, &y->dims[at], index[at]);
-  const int64_t extent = ptc_kbuild_extent(b, &x->dims[at]);
-  const int64_t shards = ptc_dim_num_shards(&b->module->mesh, &y->dims[at]);
-  const int64_t stored = shards * ptc_kbuild_extent(b, &y->dims[at]);
+  // The new axes are the innermost: within what the others leave, their parts follow each other.
+  ptc_dim_t inner = y->dims[at];
+  inner.extent = ptc_kbuild_extent(b, &x->dims[at]);
+  inner.axes += had;
+  inner.num_axes = added;
+  own[at] = ptc_kbuild_global_index(b, &inner, index[at]);
+  const int64_t extent = inner.extent;
+  const int64_t shards = ptc_dim_num_shards(&b->module->mesh, &inner);
+  const int64_t stored = shards * ptc_kbuild_extent(b, &inner);
   return guarded(b, op->operands[0], own, within(b, own[at], 0, extent, 0, stored - 1), 0);
 }

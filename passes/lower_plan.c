@@ -141,8 +141,26 @@ static void finish(ptc_lower_t *lower, const ptc_kernel_t *const **out_kernels) 
   *out_kernels = bodies;
 }
 
+// The axes of devices become the plan's mesh and the outermost levels. All ranks have one place for a value, so that
+// the levels are shared.
+static ptc_status_t lower_mesh(ptc_lower_t *lower) {
+  const ptc_mesh_t *mesh = &lower->module->mesh;
+  const int32_t count = ptc_devices_num_axes(mesh);
+  ptc_mesh_axis_t *axes = PTC_ARENA_ARRAY(lower->arena, ptc_mesh_axis_t, count);
+  for (int32_t a = 0; a < mesh->num_axes; ++a) {
+    const int32_t level = ptc_devices_level(mesh, mesh->axes[a].name);
+    if (level < 0) continue;
+    axes[level] =
+        (ptc_mesh_axis_t){ptc_arena_strdup(lower->arena, mesh->axes[a].name), mesh->axes[a].size};
+    PTC_TRY(ptc_lower_push(lower, NULL, axes[level].size, true, (ptc_loc_t){0}));
+  }
+  lower->plan->mesh = (ptc_mesh_t){axes, count};
+  return ptc_plan_check_mesh(lower->diag, lower->plan);
+}
+
 static ptc_status_t lower_module(ptc_lower_t *lower) {
   int32_t num_funcs = 0;
+  PTC_TRY(lower_mesh(lower));
   for (const ptc_func_t *func = lower->module->funcs; func; func = func->next) num_funcs++;
   lower->plan->model = ptc_arena_strdup(lower->arena, lower->module->name);
   lower->plan->tasks = PTC_ARENA_ARRAY(lower->arena, ptc_task_t, num_funcs);

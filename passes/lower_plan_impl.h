@@ -12,6 +12,7 @@
 
 #include "ir/base/vec.h"
 #include "passes/build_kernels.h"
+#include "passes/devices.h"
 #include "passes/lower_plan.h"
 
 typedef struct ptc_place_s {
@@ -23,9 +24,9 @@ typedef struct ptc_place_s {
 
 typedef PTC_VEC(ptc_step_t) ptc_step_list_t;
 
-// A repeat around the current block.
+// A repeat around the current block; outermost, the axes of devices, which have a coordinate for a turn.
 typedef struct ptc_level_s {
-  const ptc_op_t *op;  // NULL: a repeat over the instances of a bundle
+  const ptc_op_t *op;  // NULL: a repeat over the instances of a bundle, or an axis
   int64_t count;
   bool shared;
 } ptc_level_t;
@@ -54,6 +55,8 @@ typedef struct ptc_lower_s {
 
 // Bytes of one instance of |type| on this device; -1 on overflow.
 int64_t ptc_lower_bytes(const ptc_lower_t *lower, const ptc_type_t *type);
+// An axis of devices by the name that it has in the plan.
+ptc_axis_ref_t ptc_lower_axis(const ptc_lower_t *lower, ptc_axis_ref_t ref);
 // A buffer for |value| with an instance per turn of the repeats around (shared ones apart) and per count.
 ptc_place_t *ptc_lower_new_place(ptc_lower_t *lower, const ptc_value_t *value,
                                  const ptc_type_t *type, ptc_buffer_class_t cls);

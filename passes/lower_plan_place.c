@@ -14,6 +14,31 @@ int64_t ptc_lower_bytes(const ptc_lower_t *lower, const ptc_type_t *type) {
   return bytes;
 }
 
+ptc_axis_ref_t ptc_lower_axis(const ptc_lower_t *lower, ptc_axis_ref_t ref) {
+  const int32_t level = ptc_devices_level(&lower->module->mesh, ref.axis);
+  return (ptc_axis_ref_t){lower->plan->mesh.axes[level].name, ref.pre, ref.size};
+}
+
+// How |type| lies on the plan's mesh; NULL if it is whole on every rank. The time axis is none of it.
+static const ptc_dim_t *layout_of(const ptc_lower_t *lower, const ptc_type_t *type) {
+  bool sharded = false, timed = false;
+  for (int32_t d = 0; d < type->num_dims; ++d)
+    for (int32_t i = 0; i < type->dims[d].num_axes; ++i) {
+      sharded = true;
+      timed = timed || ptc_devices_level(&lower->module->mesh, type->dims[d].axes[i].axis) < 0;
+    }
+  if (!sharded || timed) return NULL;
+  ptc_dim_t *dims = PTC_ARENA_ARRAY(lower->arena, ptc_dim_t, type->num_dims);
+  for (int32_t d = 0; d < type->num_dims; ++d) {
+    dims[d] = type->dims[d];
+    dims[d].name = ptc_arena_strdup(lower->arena, type->dims[d].name);
+    ptc_axis_ref_t *axes = PTC_ARENA_ARRAY(lower->arena, ptc_axis_ref_t, dims[d].num_axes);
+    for (int32_t i = 0; i < dims[d].num_axes; ++i) axes[i] = ptc_lower_axis(lower, dims[d].axes[i]);
+    dims[d].axes = axes;
+  }
+  return dims;
+}
+
 int32_t ptc_lower_new_buffer(ptc_lower_t *lower, const char *name, const ptc_type_t *type,
                              ptc_buffer_class_t cls, int64_t num_instances, ptc_loc_t loc) {
   ptc_buffer_t buffer = {.name = ptc_arena_strdup(lower->arena, name ? name : ""),
@@ -32,6 +57,7 @@ int32_t ptc_lower_new_buffer(ptc_lower_t *lower, const char *name, const ptc_typ
   }
   buffer.dim_names = names;
   buffer.extents = extents;
+  buffer.layout = layout_of(lower, type);
   buffer.offsets = PTC_ARENA_ARRAY(lower->arena, int64_t, num_instances);
   for (int64_t i = 0; i < num_instances; ++i) buffer.offsets[i] = -1;
   PTC_VEC_PUSH(&lower->buffers, buffer);

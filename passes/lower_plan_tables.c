@@ -116,9 +116,11 @@ static void fill_sizes(ptc_lower_t *lower) {
     const ptc_plan_global_t *global = &plan->globals[g];
     const ptc_buffer_t *buffer = &lower->buffers.data[global->buffer];
     if (buffer->cls != PTC_BUFFER_INPUT || global->batch_dim < 0) continue;
-    plan->batch = buffer->extents[global->batch_dim];
+    const ptc_dim_t *layout = buffer->layout;
+    plan->batch = layout ? layout[global->batch_dim].extent : buffer->extents[global->batch_dim];
     if (!global->source || buffer->num_dims != 2) continue;
-    const int64_t positions = buffer->extents[1 - global->batch_dim];
+    const int32_t other = 1 - global->batch_dim;
+    const int64_t positions = layout ? layout[other].extent : buffer->extents[other];
     if (positions > plan->seq) plan->seq = positions;
   }
 }

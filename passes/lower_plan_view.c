@@ -157,17 +157,30 @@ static ptc_status_t lower_ungroup(ptc_lower_t *lower, const ptc_op_t *op, const 
                         op->loc, out);
 }
 
+// The level whose turn is the coordinate on |axis|: of devices, or of a repeat around; -1.
+static int32_t level_of(const ptc_lower_t *lower, const char *axis) {
+  for (int32_t l = lower->depth - 1; l >= 0; --l)
+    if (lower->levels[l].op && ptc_op_string(lower->levels[l].op, "axis") == axis) return l;
+  return ptc_devices_level(&lower->module->mesh, axis);
+}
+
+// Where the axes that |op| adds to its dim put this device's part.
 static ptc_status_t lower_shard(ptc_lower_t *lower, const ptc_op_t *op, const ptc_place_t *place) {
-  const char *axis = ptc_op_string(op, "axis");
-  for (int32_t l = 0; l < lower->depth; ++l) {
-    if (!lower->levels[l].op || ptc_op_string(lower->levels[l].op, "axis") != axis) continue;
-    ptc_place_t *part = clone(lower, place);
-    part->byte_offset.coef[l] += ptc_lower_bytes(lower, op->results[0]->type);
-    ptc_map_set(&lower->places, op->results[0], part);
-    return PTC_OK;
+  const ptc_type_t *x = op->operands[0]->type, *y = op->results[0]->type;
+  const int32_t at = ptc_type_find_dim(y, ptc_op_string(op, "dim"));
+  const ptc_dim_t *whole = &x->dims[at], *part = &y->dims[at];
+  ptc_place_t *shard = clone(lower, place);
+  int64_t stride = ptc_lower_bytes(lower, y);
+  for (int32_t i = part->num_axes - 1; i >= whole->num_axes; --i) {
+    const int32_t level = level_of(lower, part->axes[i].axis);
+    if (level < 0)
+      return ptc_error(lower->diag, op->loc, PTC_UNSUPPORTED, "plan-axis",
+                       "a shard over axis \"%s\" outside of a repeat over it", part->axes[i].axis);
+    shard->byte_offset.coef[level] += stride;
+    stride *= ptc_axis_ref_size(&lower->module->mesh, part->axes[i]);
   }
-  return ptc_error(lower->diag, op->loc, PTC_UNSUPPORTED, "plan-axis",
-                   "a shard over axis \"%s\" outside of a repeat over it", axis);
+  ptc_map_set(&lower->places, op->results[0], shard);
+  return PTC_OK;
 }
 
 ptc_status_t ptc_lower_view(ptc_lower_t *lower, const ptc_op_t *op, ptc_step_list_t *out) {
