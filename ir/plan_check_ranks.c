@@ -143,10 +143,6 @@ ptc_status_t ptc_plan_check_collective(const ptc_plan_checker_t *c, const ptc_st
   if (!ptc_plan_axes_are_valid(&c->plan->mesh, collective->axes, collective->num_axes))
     return FAULT(loc, "plan-collective",
                  "its axes are not of the mesh, are no real parts, or overlap");
-  const bool logical = collective->dtype == PTC_BOOL && collective->reduce == PTC_REDUCE_SUM;
-  const bool adds = collective->kind == PTC_COLLECTIVE_ALL_REDUCE ||
-                    collective->kind == PTC_COLLECTIVE_REDUCE_SCATTER;
-  if (adds && logical) return FAULT(loc, "plan-collective", "bools have no sum");
   const int64_t size = ptc_group_size(&c->plan->mesh, collective->axes, collective->num_axes);
   for (int32_t p = 0; p < collective->num_parts; ++p) {
     const ptc_ref_t *in = &step->args[2 * p], *out = &step->args[2 * p + 1];

@@ -1,6 +1,7 @@
 // Elementwise ops, leaves and random numbers as expressions.
 #include <math.h>
 
+#include "ir/axes.h"
 #include "passes/build_impl.h"
 
 ptc_kx_t ptc_kbuild_elementwise(ptc_kbuild_t *b, const ptc_op_t *op, int32_t result,
@@ -44,6 +45,17 @@ ptc_kx_t ptc_kbuild_iota(ptc_kbuild_t *b, const ptc_op_t *op, int32_t result,
   const int32_t at = ptc_type_find_dim(type, ptc_op_string(op, "dim"));
   if (at < 0) return ptc_kb_const(&b->kb, type->dtype, 0);
   return ptc_kbuild_cast(b, type->dtype, ptc_kbuild_global_index(b, &type->dims[at], index[at]));
+}
+
+ptc_kx_t ptc_kbuild_axis_index(ptc_kbuild_t *b, const ptc_op_t *op, int32_t result,
+                               const ptc_kx_t *index) {
+  (void)result;
+  (void)index;
+  ptc_axis_ref_t axes[PTC_MAX_AXES];
+  int32_t count = 0;
+  if (!ptc_axes_parse(b->module, ptc_op_string(op, "axes"), axes, &count))
+    return ptc_kbuild_unsupported(b, op, "it names no axes of the mesh");
+  return ptc_kbuild_shard_index(b, axes, count);
 }
 
 // Operands seed, step, turns from |first| on.

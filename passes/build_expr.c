@@ -8,6 +8,7 @@
 static const ptc_kbuild_fn_t functions[PTC_NUM_OPS] = {
     [PTC_OP_CONSTANT] = ptc_kbuild_constant,
     [PTC_OP_IOTA] = ptc_kbuild_iota,
+    [PTC_OP_AXIS_INDEX] = ptc_kbuild_axis_index,
     [PTC_OP_RANDOM] = ptc_kbuild_random,
     [PTC_OP_DROPOUT] = ptc_kbuild_dropout,
     [PTC_OP_WHERE] = ptc_kbuild_where,

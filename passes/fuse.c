@@ -52,7 +52,8 @@ static bool can_be_inline(const fuse_t *fuse, const ptc_op_t *op) {
   if (op->num_results != 1 || op->results[0]->type->num_counts ||
       ptc_map_get(&fuse->in_memory, op->results[0]))
     return false;
-  if (op->opcode == PTC_OP_CONSTANT || op->opcode == PTC_OP_IOTA) return true;
+  if (op->opcode == PTC_OP_CONSTANT || op->opcode == PTC_OP_IOTA || op->opcode == PTC_OP_AXIS_INDEX)
+    return true;
   if (ptc_map_get(&fuse->masks, op)) return true;
   const bool spread = op->opcode == PTC_OP_BROADCAST || op->opcode == PTC_OP_TRANSPOSE;
   if (spread && op->operands[0]->type->num_dims == 0) return true;
@@ -90,7 +91,10 @@ static void group_block(fuse_t *fuse, ptc_block_t *block, const ptc_use_map_t *u
     if (op->body) group_block(fuse, op->body, uses);
   ptc_fuse_block_t f = {.arena = fuse->scratch, .block = block, .uses = uses};
   ptc_fuse_graph(&f);
-  if (!fuse->alone) ptc_fuse_merge_groups(&f);
+  if (!fuse->alone) {
+    ptc_fuse_merge_groups(&f);
+    ptc_fuse_merge_collectives(&f, &fuse->module->mesh);
+  }
   ptc_fuse_reorder(&f);
   int64_t *number = PTC_ARENA_ARRAY(fuse->scratch, int64_t, f.num_nodes + 1);
   for (ptc_op_t *op = block->first; op; op = op->next) {

@@ -65,7 +65,8 @@ static void add_returned_states(ptc_fuse_block_t *f) {
 
 static ptc_fuse_kind_t kind_of(const ptc_op_t *op) {
   if (op->body || op->opcode == PTC_OP_YIELD || op->opcode == PTC_OP_RETURN ||
-      ptc_view_is_alias(op) || ptc_op_bool(op, "inline"))
+      ptc_view_is_alias(op) || ptc_op_bool(op, "inline") ||
+      ptc_op_has_trait(op, PTC_TRAIT_COLLECTIVE))
     return PTC_FUSE_OTHER;
   if (op->results[0]->type->num_counts || op->opcode == PTC_OP_UNSHARD ||
       op->opcode == PTC_OP_MERGE || op->opcode == PTC_OP_SHARD)

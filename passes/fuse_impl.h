@@ -5,7 +5,7 @@
 #include "passes/build_impl.h"
 
 typedef enum ptc_fuse_kind_e {
-  PTC_FUSE_OTHER,   // control, views, inline ops: no kernel
+  PTC_FUSE_OTHER,   // control, views, inline ops, collectives: no kernel
   PTC_FUSE_SINGLE,  // a kernel of its own: templates
   PTC_FUSE_NEST,
   PTC_FUSE_GEMM,
@@ -61,6 +61,8 @@ bool ptc_fuse_clone_cheap(ptc_module_t *module, ptc_block_t *block, const ptc_us
 void ptc_fuse_note_merged(ptc_fuse_block_t *f, int32_t group);
 // Merges groups as far as it pays (fuse_groups.c).
 void ptc_fuse_merge_groups(ptc_fuse_block_t *f);
+// Merges collectives that can be one step (fuse_collectives.c).
+void ptc_fuse_merge_collectives(ptc_fuse_block_t *f, const ptc_mesh_t *mesh);
 // Puts the ops of each group next to each other, everything in an order that the edges allow, near the
 // original (fuse_order.c).
 void ptc_fuse_reorder(ptc_fuse_block_t *f);

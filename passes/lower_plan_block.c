@@ -207,6 +207,9 @@ ptc_status_t ptc_lower_block(ptc_lower_t *lower, const ptc_block_t *block, ptc_s
       op = lower_group(lower, op, &status, out);
       PTC_TRY(status);
       continue;
+    } else if (ptc_op_has_trait(op, PTC_TRAIT_COLLECTIVE)) {
+      PTC_TRY(ptc_lower_collective(lower, op, &op, out));
+      continue;
     } else if (!ptc_op_bool(op, "inline")) {
       status = ptc_error(lower->diag, op->loc, PTC_INTERNAL, "plan-unfused",
                          "the op \"%s\" belongs to no kernel: the pass fuse comes first",

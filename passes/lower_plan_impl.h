@@ -102,6 +102,12 @@ ptc_status_t ptc_lower_block(ptc_lower_t *lower, const ptc_block_t *block, ptc_s
 ptc_status_t ptc_lower_kernel(ptc_lower_t *lower, ptc_op_t *const *ops, int32_t count,
                               ptc_step_list_t *out);
 
+// --- lower_plan_collective.c
+
+// The step of |first| and the collectives after it that go with it; |*out_next| is the op after them.
+ptc_status_t ptc_lower_collective(ptc_lower_t *lower, ptc_op_t *first, ptc_op_t **out_next,
+                                  ptc_step_list_t *out);
+
 // --- lower_plan_tables.c
 
 // Marks the gradients of |func|'s parameters, for the class of their buffers.

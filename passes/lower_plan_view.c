@@ -96,7 +96,8 @@ void ptc_lower_want(ptc_lower_t *lower, const ptc_block_t *block, ptc_value_t *v
   const bool joined = ptc_lower_is_view(def) &&
                       (def->opcode == PTC_OP_LIST_CONCAT || def->opcode == PTC_OP_UNSHARD ||
                        def->opcode == PTC_OP_LIST_UNGROUP);
-  if (collected || joined || ptc_op_attr(def, "kernel"))
+  if (collected || joined || ptc_op_attr(def, "kernel") ||
+      ptc_op_has_trait(def, PTC_TRAIT_COLLECTIVE))
     ptc_map_set(&lower->wanted, value, (void *)place);
 }
 
