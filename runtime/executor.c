@@ -39,6 +39,8 @@ struct ptc_executor_s {
   ptc_status_t device_status;
   PTC_VEC(view_t) views;
   const ptc_kernel_objects_t *objects;
+  ptc_exchange_t *exchange;  // with other ranks; NULL: there are none
+  void **exchange_args;      // room for those of the largest collective
   ptc_thread_pool_t *pool;
   char *arena, *scratch;
   int64_t scratch_bytes;  // of one thread
@@ -46,7 +48,7 @@ struct ptc_executor_s {
   void *args[MAX_ARGS];
   int64_t turns[PTC_PLAN_MAX_LEVELS];
   bool profiling;
-  ptc_kernel_time_t *times;  // per kernel; last, copies
+  ptc_kernel_time_t *times;  // per kernel; then copies; last, collectives
 };
 
 static int64_t now_ns(void) {
@@ -248,7 +250,23 @@ static void run_copy(ptc_executor_t *executor, const ptc_step_t *step) {
   executor->times[executor->plan->num_kernels].time_ns += now_ns() - begin;
 }
 
-// |level|: number of enclosing repeats.
+static ptc_status_t run_collective(ptc_diag_t *diag, ptc_executor_t *executor,
+                                   const ptc_step_t *step) {
+  if (!executor->exchange)
+    return ptc_error(diag, (ptc_loc_t){.file = executor->plan->steps_file, .line = step->line},
+                     PTC_UNSUPPORTED, "no-communicator",
+                     "this step exchanges data with other ranks, and there are none");
+  for (int32_t i = 0; i < step->num_args; i++)
+    executor->exchange_args[i] = address_of(executor, &step->args[i]);
+  const int64_t begin = executor->profiling ? now_ns() : 0;
+  PTC_TRY(ptc_exchange_run(diag, executor->exchange, step, executor->exchange_args));
+  if (!executor->profiling) return PTC_OK;
+  executor->times[executor->plan->num_kernels + 1].num_calls++;
+  executor->times[executor->plan->num_kernels + 1].time_ns += now_ns() - begin;
+  return PTC_OK;
+}
+
+// |level|: number of axes and enclosing repeats.
 static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_step_t *steps,
                               int32_t num_steps, int32_t level) {
   for (int32_t i = 0; i < num_steps; i++) {
@@ -268,26 +286,27 @@ static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const 
         }
         executor->turns[level] = 0;
         break;
-      case PTC_STEP_COLLECTIVE:
-        return ptc_error(diag, (ptc_loc_t){.file = executor->plan->steps_file, .line = step->line},
-                         PTC_UNSUPPORTED, "no-communicator",
-                         "this step exchanges data with other ranks, and there are none");
+      case PTC_STEP_COLLECTIVE: PTC_TRY(run_collective(diag, executor, step)); break;
     }
   }
   return PTC_OK;
 }
 
 ptc_status_t ptc_executor_run(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_task_t *task) {
+  const int32_t level = executor->plan->mesh.num_axes;
   memset(executor->turns, 0, sizeof executor->turns);
+  if (executor->exchange)
+    ptc_mesh_coords(&executor->plan->mesh, ptc_exchange_comm(executor->exchange)->rank,
+                    executor->turns);
   if (executor->device) {
     int32_t fault = -1;
     PTC_TRY(send_views(diag, executor));
-    PTC_TRY(run_steps(diag, executor, task->steps, task->num_steps, 0));
+    PTC_TRY(run_steps(diag, executor, task->steps, task->num_steps, level));
     PTC_TRY(executor->device->finish(executor->device, diag, &fault));
     return fault < 0 ? PTC_OK : report_fault(diag, &executor->plan->kernels[fault], 1);
   }
   for (int32_t t = 0; t < ptc_thread_pool_size(executor->pool); t++) executor->calls[t].fault = 0;
-  return run_steps(diag, executor, task->steps, task->num_steps, 0);
+  return run_steps(diag, executor, task->steps, task->num_steps, level);
 }
 
 // --- profile
@@ -295,11 +314,43 @@ ptc_status_t ptc_executor_run(ptc_diag_t *diag, ptc_executor_t *executor, const 
 void ptc_executor_set_profile(ptc_executor_t *executor, bool on) {
   executor->profiling = on;
   if (on)
-    memset(executor->times, 0, sizeof *executor->times * (size_t)(executor->plan->num_kernels + 1));
+    memset(executor->times, 0, sizeof *executor->times * (size_t)(executor->plan->num_kernels + 2));
 }
 
 const ptc_kernel_time_t *ptc_executor_profile(const ptc_executor_t *executor) {
   return executor->times;
+}
+
+// --- other ranks
+
+static int32_t most_args(const ptc_step_t *steps, int32_t count) {
+  int32_t most = 0;
+  for (int32_t i = 0; i < count; i++) {
+    const int32_t args = steps[i].kind == PTC_STEP_REPEAT
+                             ? most_args(steps[i].body, steps[i].num_steps)
+                         : steps[i].kind == PTC_STEP_COLLECTIVE ? steps[i].num_args
+                                                                : 0;
+    if (args > most) most = args;
+  }
+  return most;
+}
+
+ptc_status_t ptc_executor_join(ptc_diag_t *diag, ptc_executor_t *executor, ptc_comm_t *comm) {
+  const ptc_plan_t *plan = executor->plan;
+  if (executor->device)
+    return ptc_error(diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "no-communicator",
+                     "ranks exchange data on CPUs alone");
+  int32_t most = 0;
+  for (int32_t t = 0; t < plan->num_tasks; t++) {
+    const int32_t args = most_args(plan->tasks[t].steps, plan->tasks[t].num_steps);
+    if (args > most) most = args;
+  }
+  executor->exchange_args = ptc_xmalloc(sizeof *executor->exchange_args * (size_t)(most + 1));
+  return ptc_exchange_create(diag, plan, comm, &executor->exchange);
+}
+
+const ptc_exchange_t *ptc_executor_exchange(const ptc_executor_t *executor) {
+  return executor->exchange;
 }
 
 // --- life
@@ -335,7 +386,7 @@ static int64_t scratch_of_plan(const ptc_plan_t *plan) {
 }
 
 static void init_times(ptc_executor_t *executor) {
-  const size_t bytes = sizeof *executor->times * (size_t)(executor->plan->num_kernels + 1);
+  const size_t bytes = sizeof *executor->times * (size_t)(executor->plan->num_kernels + 2);
   executor->times = ptc_xmalloc(bytes);
   memset(executor->times, 0, bytes);
 }
@@ -402,6 +453,8 @@ void ptc_executor_destroy(ptc_executor_t *executor) {
   ptc_memory_unmap(executor->arena, executor->plan->arena_bytes);
   ptc_memory_unmap(executor->scratch, executor->scratch_bytes * num_threads);
   if (executor->device) executor->device->destroy(executor->device);
+  ptc_exchange_destroy(executor->exchange);
+  free(executor->exchange_args);
   free(executor->views.data);
   free(executor->calls);
   free(executor->times);

@@ -5,6 +5,7 @@
 #include "ir/plan.h"
 #include "runtime/cpu/kernel_objects.h"
 #include "runtime/device.h"
+#include "runtime/exchange.h"
 
 typedef struct ptc_executor_s ptc_executor_t;
 
@@ -45,9 +46,15 @@ double ptc_executor_result_number(const ptc_executor_t *executor, const ptc_plan
 // "kernel-fault", with its name and its place in the .ptm.
 ptc_status_t ptc_executor_run(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_task_t *task);
 
+// Makes this the executor of one of several ranks, that of |comm| (not owned): its tasks use the coordinates of the rank
+// and exchange data with the others. Once, before the first task. Diagnostics: those of exchange.h.
+ptc_status_t ptc_executor_join(ptc_diag_t *diag, ptc_executor_t *executor, ptc_comm_t *comm);
+// NULL: it has not joined.
+const ptc_exchange_t *ptc_executor_exchange(const ptc_executor_t *executor);
+
 // Switches the measuring of kernels on or off; on: forgets what was measured.
 void ptc_executor_set_profile(ptc_executor_t *executor, bool on);
-// One entry per kernel of the plan, then one for all copies.
+// One entry per kernel of the plan, then one for all copies, then one for all collectives.
 const ptc_kernel_time_t *ptc_executor_profile(const ptc_executor_t *executor);
 
 #endif  // PTC_RUNTIME_EXECUTOR_H_
