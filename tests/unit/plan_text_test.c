@@ -225,7 +225,7 @@ static const broken_t broken_steps[] = {
     {"launch k0_gelu", "launch k2_gelu", "plan-name", 30},
     {"1[3-t0]", "1[3-t1]", "plan-ref", 30},
     {"1[3-t0]", "1[3-2*t0]", "plan-ref", 30},
-    {"1[3-t0]", "1[3-t8]", "plan-number", 30},
+    {"1[3-t0]", "1[3-t12]", "plan-number", 30},
     {"1[3-t0]", "1[3-t0-t0]", "plan-text", 30},
     {"1[3-t0]", "1[t0-3]", "plan-text", 30},
     {"1[3-t0]", "1[4611686018427387904-4611686018427387904*t0]", "plan-ref", 30},
