@@ -18,7 +18,7 @@
 enum { GUARDED_BYTES = 64 << 20 };
 #endif
 
-enum { COPY_TILE = 1 << 20, MAX_ARGS = 128 };
+enum { COPY_TILE = 1 << 20, POPULATE_TILE = 16 << 20, MAX_ARGS = 128 };
 
 // What a thread's calls are given; the operands and turns are shared.
 typedef struct thread_call_s {
@@ -444,6 +444,33 @@ ptc_status_t ptc_executor_create_on(ptc_diag_t *diag, const ptc_plan_t *plan, pt
       diag, plan, (ptc_executor_t){.plan = plan, .device = device, .diag = diag}, 0, out_executor);
   if (status != PTC_OK) device->destroy(device);
   return status;
+}
+
+typedef struct span_s {
+  char *memory;
+  int64_t bytes;
+} span_t;
+
+static void populate_tile(void *arg, int32_t thread, int64_t phase, int64_t tile) {
+  (void)thread;
+  (void)phase;
+  const span_t *span = arg;
+  const int64_t begin = tile * POPULATE_TILE, left = span->bytes - begin;
+  ptc_memory_populate(span->memory + begin, left < POPULATE_TILE ? left : POPULATE_TILE);
+}
+
+static void populate(ptc_executor_t *executor, char *memory, int64_t bytes) {
+  span_t span = {memory, bytes};
+  const int64_t num_tiles = (bytes + POPULATE_TILE - 1) / POPULATE_TILE;
+  const ptc_phase_run_t run = {1, 1, &num_tiles};
+  ptc_thread_pool_run(executor->pool, &run, 1, populate_tile, &span);
+}
+
+void ptc_executor_populate(ptc_executor_t *executor) {
+  if (executor->device) return;
+  populate(executor, executor->arena, executor->plan->arena_bytes);
+  populate(executor, executor->scratch,
+           executor->scratch_bytes * ptc_thread_pool_size(executor->pool));
 }
 
 void ptc_executor_destroy(ptc_executor_t *executor) {

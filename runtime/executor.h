@@ -28,6 +28,10 @@ ptc_status_t ptc_executor_create_on(ptc_diag_t *diag, const ptc_plan_t *plan, pt
                                     ptc_executor_t **out_executor);
 void ptc_executor_destroy(ptc_executor_t *executor);  // NULL is allowed
 
+// Takes all memory from the system at once, on all threads: else the first steps do, page by page. Changes no
+// content.
+void ptc_executor_populate(ptc_executor_t *executor);
+
 int32_t ptc_executor_num_threads(const ptc_executor_t *executor);
 // The memory of an instance of a buffer, a global, a result. Globals keep their content; a result is valid
 // until the next task runs. Writable.

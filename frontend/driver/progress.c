@@ -12,6 +12,7 @@
 #include "runtime/cpu/memory_map.h"
 
 static const double terminal_interval = 0.1, plain_interval = 5;
+static const int64_t noticed_bytes = 256 << 20;
 
 double ptc_progress_now(void) {
   struct timespec time;
@@ -42,6 +43,14 @@ static void show(ptc_progress_t *progress, const char *line, bool last) {
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 10) width = size.ws_col - 1;
   fprintf(stderr, "\r\033[K%.*s%s", width, line, last ? "\n" : "");
   progress->line_is_open = !last;
+}
+
+void ptc_progress_memory(bool quiet, int64_t bytes) {
+  if (quiet || bytes < noticed_bytes) return;
+  char text[PTC_UNIT_CHARS];
+  const bool terminal = isatty(STDERR_FILENO);
+  fprintf(stderr, "%staking %s of memory%s", terminal ? "\r\033[K" : "",
+          ptc_unit_bytes(bytes, text), terminal ? "" : "\n");
 }
 
 void ptc_progress_step(ptc_progress_t *progress, int64_t num_done, double loss, bool force) {

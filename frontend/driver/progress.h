@@ -26,4 +26,7 @@ void ptc_progress_step(ptc_progress_t *progress, int64_t num_done, double loss, 
 // Ends the open line, so that other text can follow.
 void ptc_progress_break(ptc_progress_t *progress);
 
+// Says "taking 2.31 GiB of memory" before that is done; of little nobody would notice, nothing.
+void ptc_progress_memory(bool quiet, int64_t bytes);
+
 #endif  // PTC_FRONTEND_DRIVER_PROGRESS_H_

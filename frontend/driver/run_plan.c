@@ -251,6 +251,8 @@ static ptc_status_t train(run_t *run) {
   PTC_TRY(apply_settings(run));
   PTC_TRY(open_data(run));
   PTC_TRY(open_run_dir(run));
+  ptc_progress_memory(options->quiet, session->plan->arena_bytes);
+  ptc_executor_populate(session->executor);
   PTC_TRY(make_state(run));
   run->num_steps =
       options->steps ? options->steps : (int64_t)ptc_session_setting(session, "steps", 1000);

@@ -9,6 +9,10 @@
 
 #include "ir/base/str.h"
 
+#if !defined(MADV_POPULATE_WRITE)  // Linux 5.14
+#define MADV_POPULATE_WRITE 23
+#endif
+
 enum { HUGE_PAGE = 2 << 20 };
 
 // The number after |key| in a file of `key: number kB` lines, in bytes; -1 if it is not there.
@@ -62,6 +66,17 @@ ptc_status_t ptc_memory_map(ptc_diag_t *diag, int64_t num_bytes, void **out_memo
   madvise(base + before, size, MADV_HUGEPAGE);  // a wish
   *out_memory = base + before;
   return PTC_OK;
+}
+
+void ptc_memory_populate(void *memory, int64_t num_bytes) {
+  if (num_bytes <= 0) return;
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)memory / page * page,
+                  end = (uintptr_t)memory + (uintptr_t)num_bytes;
+  if (madvise((void *)first, end - first, MADV_POPULATE_WRITE) == 0) return;
+  for (uintptr_t at = (uintptr_t)memory; at < end; at = at / page * page + page) {
+    volatile char *byte = (volatile char *)at;
+    *byte = *byte;
+  }
 }
 
 void ptc_memory_unmap(void *memory, int64_t num_bytes) {

@@ -143,7 +143,10 @@ class Torch:
 
 
 class Ptc:
-    """`ptc run`, stopped between turns by SIGSTOP; the step that a stop fell into does not count."""
+    """`ptc run`, stopped between turns by SIGSTOP. Counted is the time from the end of a step to the
+    end of the next; the step that a stop fell into, and the first two, do not count."""
+
+    POLL_S = 0.02  # the metrics are looked at no more often: that takes time from the run
 
     def __init__(self, command, run_dir):
         self.metrics, self.log = os.path.join(run_dir, "metrics.jsonl"), tempfile.TemporaryFile("w+")
@@ -162,11 +165,16 @@ class Ptc:
             return []
 
     def wait_for(self, count):
-        while len(self.rows()) < count:
+        seen = -1
+        while True:
+            size = os.path.getsize(self.metrics) if os.path.exists(self.metrics) else 0
+            if size != seen and len(self.rows()) >= count:
+                return
+            seen = size
             if self.process.poll() is not None:
                 self.log.seek(0)
                 fail(f"ptc run ended:\n{self.log.read()[-2000:]}")
-            time.sleep(0.005)
+            time.sleep(self.POLL_S)
 
     def steps(self, count):
         done = len(self.rows())

@@ -4,7 +4,8 @@
   torch_worker.py gpt2|small eager|compile THREADS
 
 After start-up and two steps it prints a line of JSON that tells its version and settings. Each line
-"N" on standard input then runs N steps and prints their seconds; the end of the input ends it.
+"N" on standard input then runs N + 1 steps and prints the seconds from the end of each to the end of
+the next, data and the loss as a number included; the end of the input ends it.
 """
 import json
 import math
@@ -82,14 +83,13 @@ def main(name, mode, threads):
     def step():
         tokens = torch.randint(size["vocab"], shape)
         targets = torch.randint(size["vocab"], shape)
-        begin = time.perf_counter()
         optim.zero_grad(set_to_none=True)
         loss = step_model(tokens, targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optim.step()
         loss.item()
-        return time.perf_counter() - begin
+        return time.perf_counter()
 
     for _ in range(2):
         step()
@@ -97,7 +97,8 @@ def main(name, mode, threads):
                       "optimizer": kind, "pid": os.getpid(),
                       "parameters": sum(p.numel() for p in model.parameters())}), flush=True)
     for line in sys.stdin:
-        print(json.dumps([step() for _ in range(int(line))]), flush=True)
+        ends = [step() for _ in range(int(line) + 1)]
+        print(json.dumps([end - begin for begin, end in zip(ends, ends[1:])]), flush=True)
 
 
 if __name__ == "__main__":

@@ -162,6 +162,13 @@ def measure(model, args, peak_path, work):
     return result
 
 
+COUNTED = """\
+counted, of ptc and PyTorch alike: the wall time from the end of a step to the end of the next (the
+batch, forward, backward, clipping, AdamW, the loss as a number; of ptc the line of metrics, too).
+Not counted: start-up, compiling, the first two steps (the system hands out memory), the first step
+after a pause; checkpoints and validation, of which there are none. Medians."""
+
+
 def main():
     args = arguments()
     args.ptc = os.path.join(args.build, "ptc")
@@ -176,6 +183,7 @@ def main():
         args.contenders[name] = tuple(rest.rsplit(":", 1))
     peak_path = machine.build_peak()
     print(f"{machine.describe()}; other programs take {machine.idle_share():.0%} of the cores")
+    print(COUNTED)
     results = []
     with tempfile.TemporaryDirectory(prefix="ptc-bench-") as work:
         for model in args.models:

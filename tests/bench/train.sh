@@ -2,7 +2,8 @@
 # Times whole training steps (forward, backward, AdamW) in f32 and says which part of the FMA peak,
 # measured in the same run, they reach, how they compare with PyTorch (a current release from PyPI,
 # eager and compiled, and Debian's), where the time goes, and what memory they take. ptc and PyTorch
-# take turns, so that a slow moment hits both; PyTorch runs in the best of several settings.
+# take turns, so that a slow moment hits both; PyTorch runs in the best of several settings. A step's
+# time is what a user pays for it once the run is going: the output says what that includes.
 #
 # Usage: bash tests/bench/train.sh [OPTION...] [gpt2] [small]
 #   --build DIR      where the program ptc is (default build/release)

@@ -193,6 +193,16 @@ static void test_memory(void) {
   memset(memory, 1, 5 << 20);
   CU_ASSERT(ptc_memory_resident() > 0 && ptc_memory_peak() >= 5 << 20);
   ptc_memory_unmap(memory, 5 << 20);
+  // All pages are there after populate, those at both ends of an odd range, too; what was in them stays.
+  CU_ASSERT_EQUAL_FATAL(ptc_memory_map(&diag, 48 << 20, &memory), PTC_OK);
+  bytes = memory;
+  bytes[5] = 7;
+  const int64_t before = ptc_memory_resident();
+  ptc_memory_populate(bytes + 100, (48 << 20) - 200);
+  CU_ASSERT(ptc_memory_resident() >= before + (40 << 20));
+  CU_ASSERT(bytes[5] == 7 && bytes[100] == 0 && bytes[(48 << 20) - 1] == 0);
+  ptc_memory_populate(bytes, 0);
+  ptc_memory_unmap(memory, 48 << 20);
   CU_ASSERT_EQUAL(ptc_memory_map(&diag, INT64_C(1) << 60, &memory), PTC_INFEASIBLE);
   CU_ASSERT_STRING_EQUAL(diag.items[0].id, "out-of-memory");
   CU_ASSERT_PTR_NULL(memory);
