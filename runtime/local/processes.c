@@ -65,8 +65,8 @@ static ptc_status_t open_file(entry_t *entry) {
   }
 }
 
-static ptc_status_t map_file(entry_t *entry) {
-  const uint64_t bytes = ptc_local_layout(entry->world, NULL);
+static ptc_status_t map_file(entry_t *entry, int32_t size) {
+  const uint64_t bytes = ptc_local_layout(size, NULL);
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, entry->fd, 0);
   if (memory == MAP_FAILED) return fail(entry, "map");
   entry->mapping = calloc(1, sizeof *entry->mapping);
@@ -88,7 +88,7 @@ static ptc_status_t fill_file(entry_t *entry) {
     unlink(entry->path);
     return PTC_DEVICE;
   }
-  PTC_TRY(map_file(entry));
+  PTC_TRY(map_file(entry, entry->world));
   ptc_local_layout(entry->world, entry->mapping->world);
   entry->mapping->world->magic = magic;
   return PTC_OK;
@@ -97,7 +97,7 @@ static ptc_status_t fill_file(entry_t *entry) {
 // Whether ranks that were here have died: the file is left from a run that has not come about.
 static bool is_stale(const entry_t *entry) {
   const ptc_local_world_t *world = entry->mapping->world;
-  for (int32_t r = 0; r < entry->world; r++)
+  for (int32_t r = 0; r < world->size; r++)
     if (atomic_load(&world->records[r].state) != PTC_LOCAL_ABSENT &&
         lock_byte(entry->fd, F_OFD_GETLK, F_WRLCK, r) == 0)
       return true;
@@ -107,18 +107,17 @@ static bool is_stale(const entry_t *entry) {
 // Enters an existing file; |*out_stale|: it has been removed, and a new one is to be made.
 static ptc_status_t enter_file(entry_t *entry, int64_t bytes, bool *out_stale) {
   *out_stale = false;
-  int32_t size = -1;
   ptc_local_world_t head;
-  if (pread(entry->fd, &head, sizeof head, 0) == (ssize_t)sizeof head && head.magic == magic)
-    size = head.size;
-  // No head: whoever made it has died over it.
-  if (size >= 0 && size != entry->world)
-    return ptc_error(entry->diag, (ptc_loc_t){0}, PTC_DEVICE, "comm-start",
-                     "rank %d has been started as one of %d, another rank as one of %d",
-                     entry->rank, entry->world, size);
-  if (size >= 0 && (uint64_t)bytes == ptc_local_layout(entry->world, NULL)) {
-    PTC_TRY(map_file(entry));
-    if (!is_stale(entry)) return PTC_OK;
+  // Else whoever made it has died over it.
+  if (pread(entry->fd, &head, sizeof head, 0) == (ssize_t)sizeof head && head.magic == magic &&
+      (uint64_t)bytes == ptc_local_layout(head.size, NULL)) {
+    PTC_TRY(map_file(entry, head.size));
+    if (!is_stale(entry)) {
+      if (head.size == entry->world) return PTC_OK;
+      return ptc_error(entry->diag, (ptc_loc_t){0}, PTC_DEVICE, "comm-start",
+                       "rank %d has been started as one of %d, another rank as one of %d",
+                       entry->rank, entry->world, head.size);
+    }
   }
   unlink(entry->path);
   leave(entry);
@@ -187,7 +186,10 @@ ptc_status_t ptc_comm_open_process(ptc_diag_t *diag, const char *name, int32_t r
   snprintf(entry.path, sizeof entry.path, "%s/ptc-%d-%s", folder ? folder : "/dev/shm",
            (int)getuid(), name);
   ptc_status_t status = enter(&entry);
-  if (status == PTC_OK) status = wait_for_all(&entry, limit_s);
+  if (status == PTC_OK) {
+    status = wait_for_all(&entry, limit_s);
+    if (status != PTC_OK) unlink(entry.path);
+  }
   if (status != PTC_OK) {
     leave(&entry);
     return status;

@@ -186,13 +186,15 @@ static ptc_status_t look_up(ptc_local_t *local, ptc_diag_t *diag, ptc_local_sign
   char mine[DESCRIPTION], theirs[DESCRIPTION];
   ptc_status_t status = ptc_local_check(local, diag);
   if (status != PTC_OK) return status;
+  // Who has died may have left before.
   const bool died = has_died(local, peer);
-  if (died || atomic_load(&world->records[peer].state) == PTC_LOCAL_CLOSED) {
+  const bool left = atomic_load(&world->records[peer].state) == PTC_LOCAL_CLOSED;
+  if (died || left) {
     // What it did before that still counts.
     if (has_reached(signal, value)) return PTC_OK;
     describe(local, local->comm.rank, mine);
     return ptc_local_fail(local, diag, PTC_LOCAL_LOST, "rank %d has %s; %s waits for it", peer,
-                          died ? "died" : "left", mine);
+                          left ? "left" : "died", mine);
   }
   int32_t ranks[PTC_LOCAL_MAX_WORLD];
   const int32_t count = find_circle(local, ranks, world->size);
