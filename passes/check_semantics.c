@@ -50,11 +50,16 @@ static double random_value(const ptc_global_t *global, uint64_t seed, uint64_t e
   return (global->kind == PTC_GLOBAL_PARAM ? 0.3 : 1.0) * normal;
 }
 
+// Elements of all instances.
+static int64_t whole_size(const ptc_type_t *type) {
+  return ptc_type_num_elements(type) * ptc_type_num_instances(type);
+}
+
 void ptc_semantics_fill(ptc_interp_t *interp, const ptc_module_t *module, uint64_t seed) {
   for (int64_t g = 0; g < module->num_globals; g++) {
     const ptc_global_t *global = module->globals[g];
-    ptc_tensor_t *tensor = ptc_interp_global(interp, global);
-    const int64_t count = tensor->num_elements * tensor->num_instances;
+    const int64_t count = whole_size(global->type);
+    double *whole = ptc_xmalloc((size_t)(count ? count : 1) * sizeof(double));
     const int64_t turns[2] = {global->turn_first[0], global->turn_first[1]};
     ptc_str_t key = {0};
     ptc_str_printf(&key, "%s %lld %lld", global->path, (long long)turns[0], (long long)turns[1]);
@@ -64,15 +69,15 @@ void ptc_semantics_fill(ptc_interp_t *interp, const ptc_module_t *module, uint64
     const double value = scale ? 1 : ptc_attrs_float(&global->attrs, "value", 0);
     for (int64_t i = 0; i < count; i++) {
       switch (global->kind) {
-        case PTC_GLOBAL_MOMENT: tensor->data[i] = 0; break;
+        case PTC_GLOBAL_MOMENT: whole[i] = 0; break;
         case PTC_GLOBAL_COUNTER:
-        case PTC_GLOBAL_SETTING: tensor->data[i] = value; break;
+        case PTC_GLOBAL_SETTING: whole[i] = value; break;
         case PTC_GLOBAL_INPUT:
-        case PTC_GLOBAL_PARAM:
-          tensor->data[i] = random_value(global, seed, (uint64_t)i, stream);
-          break;
+        case PTC_GLOBAL_PARAM: whole[i] = random_value(global, seed, (uint64_t)i, stream); break;
       }
     }
+    ptc_interp_set(interp, global, whole);
+    free(whole);
   }
 }
 
@@ -85,14 +90,13 @@ ptc_status_t ptc_semantics_take(ptc_module_t *module, uint64_t seed,
   for (const ptc_func_t *func = module->funcs; func; func = func->next) {
     ptc_interp_t *interp = ptc_interp_create(module, PTC_INTERP_EXACT);
     ptc_semantics_fill(interp, module, seed);
-    const ptc_status_t status = ptc_interp_run(interp, func->name);
+    ptc_status_t status = ptc_interp_run(interp, func->name);
     for (int32_t i = 0; status == PTC_OK && i < func->num_results; i++) {
-      const ptc_tensor_t *tensor = ptc_interp_result(interp, i);
       kept_t kept = {.key = result_key(func, &func->results[i])};
-      kept.count = tensor->num_elements * tensor->num_instances;
+      kept.count = whole_size(ptc_func_return(func)->operands[i]->type);
       kept.data = ptc_xmalloc((size_t)(kept.count ? kept.count : 1) * sizeof(double));
-      memcpy(kept.data, tensor->data, (size_t)kept.count * sizeof(double));
       PTC_VEC_PUSH(&semantics->results, kept);
+      status = ptc_interp_get_result(interp, i, kept.data);
     }
     ptc_interp_destroy(interp);
     if (status != PTC_OK) {
