@@ -163,7 +163,7 @@ static ptc_status_t check_operand(ptc_module_t *module, const ptc_op_t *op, int3
 }
 
 static bool partial_equal(const ptc_type_t *a, const ptc_type_t *b) {
-  return a->partial_kind == b->partial_kind &&
+  return (a->num_partial == 0 || a->partial_kind == b->partial_kind) &&
          ptc_axes_equal(a->partial, a->num_partial, b->partial, b->num_partial);
 }
 
@@ -360,7 +360,7 @@ static ptc_status_t finish(ptc_module_t *module, const ptc_op_t *op, ptc_dtype_t
   sort_axes(&module->mesh, &partial);
   type->partial = partial.items;
   type->num_partial = partial.count;
-  type->partial_kind = kind;
+  type->partial_kind = partial.count ? kind : PTC_REDUCE_SUM;
   if (ptc_type_num_bytes(type) < 0)
     return ptc_shape_error(module, op, "size-c1", "the result is too large");
   PTC_TRY(check_axes(module, op, type));

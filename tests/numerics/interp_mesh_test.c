@@ -353,6 +353,16 @@ static void test_max_nan(void) {
   }
 }
 
+// A maximum that was taken is a plain value: linear ops take it beside others.
+static void test_max_taken(void) {
+  const double x[] = {3, 7, 5}, want[] = {-4, 0, -2};
+  expect(
+      "module \"t\"\nmesh [\"a\"=3]\ninput @x : f64[u=3 \"a\"]\nfunc @f(%x = @x) {\n"
+      "  %0 = reduce_max %x {over = [u]}\n  %1 = all_reduce %0 {axes = \"a\"}\n"
+      "  %2 = sub %x, %1\n  return output \"y\" = %2\n}\n",
+      x, want, 3);
+}
+
 static void test_axis_index(void) {
   static const struct {
     const char *axes;
@@ -413,10 +423,11 @@ static void test_repeat(void) {
 }
 
 static const unit_test_t tests[] = {
-    {"whole tensors", test_whole},   {"parts", test_parts},
-    {"replicas", test_replicas},     {"all_gather", test_all_gather},
-    {"all_to_all", test_all_to_all}, {"all_reduce, reduce_scatter", test_reductions},
-    {"order of sums", test_order},   {"maximum of NaN", test_max_nan},
-    {"axis_index", test_axis_index}, {"repeat", test_repeat},
+    {"whole tensors", test_whole},     {"parts", test_parts},
+    {"replicas", test_replicas},       {"all_gather", test_all_gather},
+    {"all_to_all", test_all_to_all},   {"all_reduce, reduce_scatter", test_reductions},
+    {"order of sums", test_order},     {"maximum of NaN", test_max_nan},
+    {"maximum taken", test_max_taken}, {"axis_index", test_axis_index},
+    {"repeat", test_repeat},
 };
 UNIT_MAIN("interp_mesh", tests)

@@ -1,0 +1,127 @@
+// Proves: random models, split over random meshes of 2 to 8 devices with random settings of the parallel block, compute
+// on all devices what they compute on one: `partition` and what follows keep the meaning of every function, and devices
+// that hold the same value agree in every bit. PTC_CASES sets the number of random cases, PTC_SEED their first seed.
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "frontend/driver/compile.h"
+#include "ir/op.h"
+#include "passes/pass.h"
+#include "tests/support/random_model.h"
+#include "tests/support/unit.h"
+
+// The fixed seeds reach every collective by themselves; the random ones look further.
+enum { FIXED_CASES = 24, DEFAULT_CASES = 12 };
+
+static int64_t op_counts[PTC_NUM_OPS], num_done;
+
+static int64_t pick(uint64_t *random, int64_t count) {
+  return (int64_t)(unit_random(random) % (uint64_t)count);
+}
+
+static void count_op(ptc_op_t *op, void *arg) {
+  (void)arg;
+  op_counts[op->opcode]++;
+}
+
+// Puts settings into the parallel block, which ends |text|.
+static void add_settings(uint64_t *random, ptc_str_t *text) {
+  static const int meshes[][3] = {{2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 2, 1}, {2, 1, 2}, {1, 2, 2},
+                                  {4, 1, 1}, {1, 4, 1}, {1, 1, 4}, {2, 2, 2}, {2, 4, 1}, {1, 3, 1},
+                                  {1, 1, 3}, {2, 1, 3}, {4, 2, 1}, {1, 8, 1}};
+  const int *mesh = meshes[pick(random, sizeof meshes / sizeof *meshes)];
+  while (text->len && text->data[text->len - 1] != '}') text->len--;
+  text->data[--text->len] = '\0';
+  ptc_str_printf(text,
+                 "  dp = %d\n  tp = %d\n  cp = %d\n  zero = %d\n  sequence_parallel = %s\n}\n",
+                 mesh[0], mesh[1], mesh[2], (int)pick(random, 4), pick(random, 2) ? "on" : "off");
+}
+
+static ptc_status_t run(ptc_module_t *module, const char *stop_after, const char *const *passes,
+                        int num_passes) {
+  const ptc_pass_options_t options = {
+      .stop_after = stop_after, .check_semantics = passes != NULL, .check_seed = 7};
+  ptc_pass_ctx_t ctx;
+  ptc_pass_ctx_init(&ctx, &options);
+  ptc_status_t status = PTC_OK;
+  if (stop_after) status = ptc_pipeline_train(&ctx, module);
+  for (int i = 0; i < num_passes && status == PTC_OK; i++)
+    status = ptc_pass_run(&ctx, module, passes[i]);
+  ptc_pass_ctx_deinit(&ctx);
+  return status;
+}
+
+// Whether a size of the model does not divide by the mesh: another mesh is tried.
+static bool is_refused(const ptc_diag_t *diag) {
+  for (int64_t i = 0; i < diag->num_items; i++)
+    if (strcmp(diag->items[i].id, "partition-divides") == 0 ||
+        strcmp(diag->items[i].id, "microbatch-divides") == 0)
+      return true;
+  return false;
+}
+
+// False if the mesh is refused.
+static bool run_text(const ptc_str_t *text, uint64_t seed) {
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_module_t *module = NULL;
+  static const char *const passes[] = {"canonicalize", "partition", "canonicalize"};
+  const char *what = NULL;
+  if (ptc_compile_text(&diag, "random.ptm", text->data, text->len, NULL, &module) != PTC_OK)
+    what = "does not compile";
+  else if (run(module, "recompute", NULL, 0) != PTC_OK)
+    what = "does not pass the pipeline";
+  else if (run(module, NULL, passes, 3) != PTC_OK)
+    what = "is not what it was";
+  bool refused = is_refused(&diag);
+  if (!what) {
+    for (ptc_func_t *func = module->funcs; func; func = func->next)
+      ptc_block_walk(func->body, count_op, NULL);
+  } else if (!refused) {
+    fprintf(stderr, "seed %" PRIu64 ": %s\n%s", seed, what, text->data);
+    ptc_diag_print(&diag, stderr, PTC_DIAG_TEXT, false);
+  }
+  UNIT_CHECK(!what || refused, what ? what : "");
+  ptc_module_destroy(module);
+  ptc_diag_deinit(&diag);
+  return !refused;
+}
+
+static void run_case(uint64_t seed) {
+  bool done = false;
+  for (uint64_t trial = 0; trial < 8 && !done; trial++) {
+    uint64_t random = seed;
+    int64_t forms[RANDOM_MODEL_NUM_FORMS] = {0};
+    ptc_str_t text = {0};
+    random_model_write(&random, &text, forms);
+    random += trial;
+    add_settings(&random, &text);
+    done = run_text(&text, seed);
+    ptc_str_deinit(&text);
+  }
+  num_done += done;
+}
+
+static void test_models(void) {
+  uint64_t seed = unit_seed();
+  const char *cases = getenv("PTC_CASES");
+  int64_t count = cases ? atoll(cases) : DEFAULT_CASES;
+  for (uint64_t i = 1; i <= FIXED_CASES; i++) run_case(i);
+  for (int64_t i = 0; i < count; i++) run_case(seed + (uint64_t)i);
+  // A mesh is found for nearly every model.
+  CU_ASSERT(num_done * 10 >= (FIXED_CASES + count) * 9);
+  printf(" %" PRId64 " cases ", num_done);
+}
+
+// After test_models: every collective was used.
+static void test_collectives(void) {
+  for (int i = 0; i < PTC_NUM_OPS; i++) {
+    const ptc_op_info_t *info = ptc_op_info((ptc_opcode_t)i);
+    if (!(info->traits & PTC_TRAIT_COLLECTIVE)) continue;
+    printf(" %s %" PRId64, info->mnemonic, op_counts[i]);
+    UNIT_CHECK(op_counts[i] > 0, info->mnemonic);
+  }
+}
+
+static const unit_test_t tests[] = {{"models", test_models}, {"collectives", test_collectives}};
+UNIT_MAIN("random_mesh", tests)
