@@ -298,7 +298,25 @@ static ptc_value_t *after_loop(ptc_micro_t *m, ptc_value_t *value) {
   return value->type->num_partial > 0 ? total_of(m, value) : NULL;
 }
 
+// A view of a total that is wider than the sum was: it is wide, too. |op| goes; its result's uses are after it.
+static bool widen_view(ptc_micro_t *m, ptc_op_t *op) {
+  const bool moves = ptc_op_has_trait(op, PTC_TRAIT_VIEW) || op->opcode == PTC_OP_TRANSPOSE;
+  if (!moves || op->num_operands != 1 || op->num_results != 1) return false;
+  ptc_value_t *value = after_loop(m, op->operands[0]);
+  if (!value || value->type->dtype == op->operands[0]->type->dtype) return false;
+  ptc_builder_t b = ptc_builder_before(m->module, op);
+  b.loc = op->loc;
+  ptc_op_t *wide =
+      ptc_build_op(&b, op->opcode, &value, 1, 1, ptc_attrs_clone(m->module, &op->attrs));
+  if (!wide) return false;
+  wide->results[0]->name = op->results[0]->name;
+  ptc_map_set(&m->after_values, op->results[0], wide->results[0]);
+  ptc_op_remove(op);
+  return true;
+}
+
 static ptc_status_t use_totals(ptc_micro_t *m, ptc_op_t *op) {
+  if (widen_view(m, op)) return PTC_OK;
   for (int32_t i = 0; i < op->num_operands; i++) {
     const ptc_dtype_t dtype = op->operands[i]->type->dtype;
     ptc_value_t *value = after_loop(m, op->operands[i]);

@@ -46,6 +46,7 @@ static ptc_status_t insert_op(ptc_part_t *p, ptc_op_t *op) {
 }
 
 static ptc_status_t insert_block(ptc_part_t *p, ptc_block_t *block) {
+  ptc_map_set(&p->firsts, block, block->first);
   // Reshards stand before the op, so that they are not visited.
   for (ptc_op_t *op = block->first; op; op = op->next) PTC_TRY(insert_op(p, op));
   return PTC_OK;

@@ -8,6 +8,7 @@
 #include "ir/builder.h"
 #include "ir/op.h"
 #include "passes/partition_impl.h"
+#include "passes/rewrite.h"
 
 // --- planning
 
@@ -206,20 +207,49 @@ static ptc_value_t *no_way(ptc_part_t *p, const ptc_type_t *from, const ptc_type
 }
 
 static ptc_value_t *build_steps(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *value,
+                                const ptc_type_t *target);
+
+// The repeat before the insertion point, if it reshards other bundles of as many instances: one group of
+// collectives per turn then serves all of them.
+static ptc_op_t *group_at(const ptc_part_t *p, const ptc_builder_t *b, const ptc_value_t *bundle) {
+  ptc_op_t *op = b->before ? b->before->prev : b->block->last;
+  const bool fits = op && op != bundle->def && ptc_map_get(&p->groups, op) &&
+                    ptc_op_int(op, "count") == bundle->type->counts[0];
+  return fits ? op : NULL;
+}
+
+// A bundle: turn by turn.
+static ptc_value_t *build_turns(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *bundle,
                                 const ptc_type_t *target) {
-  if (value->type->num_counts > 0) {
-    ptc_op_t *repeat = ptc_build_repeat_begin(b, value->type->counts[0], false, NULL, 0, &value, 1);
-    if (!repeat) return NULL;
-    ptc_builder_t inner = ptc_builder_at_end(b->module, repeat->body);
+  const ptc_type_t *instance = ptc_type_instance(&p->module->arena, target);
+  ptc_op_t *repeat = group_at(p, b, bundle);
+  if (repeat) {
+    ptc_value_t *arg = ptc_repeat_add_each(p->module, repeat, bundle);
+    arg->name = bundle->name;
+    ptc_builder_t inner = ptc_builder_before(p->module, repeat->body->last);
     inner.loc = b->loc;
-    const ptc_type_t *instance = ptc_type_instance(&p->module->arena, target);
-    repeat->body->args[1]->name = value->name;
-    ptc_value_t *one = build_steps(p, &inner, repeat->body->args[1], instance);
+    ptc_value_t *one = build_steps(p, &inner, arg, instance);
     if (!one) return NULL;
-    ptc_build_repeat_end(b->module, repeat, &one, 1);
-    repeat->results[0]->name = value->name;
-    return repeat->results[0];
+    ptc_value_t *result = ptc_repeat_add_collect(p->module, repeat, one);
+    result->name = bundle->name;
+    return result;
   }
+  repeat = ptc_build_repeat_begin(b, bundle->type->counts[0], false, NULL, 0, &bundle, 1);
+  if (!repeat) return NULL;
+  ptc_builder_t inner = ptc_builder_at_end(b->module, repeat->body);
+  inner.loc = b->loc;
+  repeat->body->args[1]->name = bundle->name;
+  ptc_value_t *one = build_steps(p, &inner, repeat->body->args[1], instance);
+  if (!one) return NULL;
+  ptc_build_repeat_end(b->module, repeat, &one, 1);
+  repeat->results[0]->name = bundle->name;
+  ptc_map_set(&p->groups, repeat, repeat);
+  return repeat->results[0];
+}
+
+static ptc_value_t *build_steps(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *value,
+                                const ptc_type_t *target) {
+  if (value->type->num_counts > 0) return build_turns(p, b, value, target);
   ptc_part_step_t steps[PTC_PART_MAX_STEPS];
   const int32_t count = ptc_part_plan(p, value->type, target, steps);
   if (count < 0) return no_way(p, value->type, target, b->loc);
@@ -343,13 +373,20 @@ static void note_built(ptc_part_t *p, const ptc_value_t *value, ptc_value_t *bui
   ptc_map_set(&p->cache, value, entry);
 }
 
-// The op before which a reshard of |value| for |use| stands: as far out as the value is known. ZeRO-3 gathers a parameter
-// in the turn that uses it.
+// The op before which a reshard of |value| for |use| stands: as far out as the value is known. The exceptions: ZeRO-3
+// gathers a parameter in the turn that uses it, all of a turn at its start; sums of gradients stand together after
+// the repeat that makes them.
 static ptc_op_t *place_for(const ptc_part_t *p, const ptc_value_t *value, ptc_op_t *use) {
-  if (p->parallel.zero >= 3 && ptc_map_get(&p->home, value)) return use;
   const ptc_block_t *block = ptc_value_block(value);
+  if (p->parallel.zero >= 3 && ptc_map_get(&p->home, value)) {
+    ptc_op_t *first = !value->def && block->parent_op ? ptc_map_get(&p->firsts, block) : NULL;
+    return first && use->parent == block ? first : use;
+  }
   while (use->parent != block && use->parent->parent_op) use = use->parent->parent_op;
-  return use;
+  if (value->type->num_counts == 0 || !value->def || !ptc_map_get(&p->grads, value)) return use;
+  ptc_op_t *place = value->def->next;
+  while (place != use && ptc_map_get(&p->groups, place)) place = place->next;
+  return place;
 }
 
 ptc_value_t *ptc_part_reshard(ptc_part_t *p, ptc_value_t *value, const ptc_type_t *target,

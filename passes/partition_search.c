@@ -1,9 +1,10 @@
 // partition: which dims of parameters lie on tp.
 //
-// A set of dim names is laid on tp in all parameters that have them. Each set has a cost per step and device, taken from
-// the inferred program: bytes that cross devices, bytes that kernels move, operations. Beginning with the names of the
-// shard statements, the name whose addition or removal helps most is added or removed, until none helps; ties go to
-// the name that comes first in the text. Dims of inputs are no candidates: they lie on dp and cp.
+// A list of dim names is laid on tp in all parameters that have them; a parameter takes the first that it has. Each list
+// has a cost per step and device, taken from the inferred program: bytes that cross devices, bytes that kernels move,
+// operations, and bytes of state. Beginning with the names of the shard statements, the name whose addition at the end
+// or whose removal helps most is added or removed, until none helps; ties go to the name that comes first in the
+// text. Dims of inputs are no candidates: they lie on dp and cp.
 //
 // Where the extent of a name has only a part of tp as a divisor (two key heads on tp = 4), it lies on the major part of
 // the axis, and a name of the set beside it in some parameter (the groups of query heads) on the minor part.
@@ -14,8 +15,8 @@
 #include "passes/cost.h"
 #include "passes/partition_impl.h"
 
-// What a byte costs in operations: sent, and moved by a kernel. Only the order of magnitude matters.
-static const double sent_byte = 8, moved_byte = 1;
+// What a byte costs in operations: sent, moved by a kernel, kept. Only the order of magnitude matters.
+static const double sent_byte = 200, moved_byte = 20, state_byte = 100;
 
 enum { MAX_CANDIDATES = 32 };
 
@@ -23,7 +24,7 @@ typedef struct search_s {
   ptc_part_t *p;
   const char *names[MAX_CANDIDATES];  // in text order
   int32_t count;
-  bool chosen[MAX_CANDIDATES];
+  int32_t chosen[MAX_CANDIDATES], num_chosen;  // indices of names, in order of choice
 } search_t;
 
 // --- cost of the inferred program
@@ -167,21 +168,27 @@ static void use_set(search_t *s) {
   const ptc_axis_ref_t tp = p->axis[PTC_AXIS_TP];
   const int64_t size = p->parallel.size[PTC_AXIS_TP];
   p->num_names = 0;
-  for (int32_t i = 0; i < s->count; i++) {
-    if (!s->chosen[i]) continue;
+  for (int32_t i = 0; i < s->num_chosen; i++) {
+    const char *name = s->names[s->chosen[i]];
     ptc_axis_ref_t ref = tp;
-    const int64_t own = divisor_of(s, s->names[i]);
+    const int64_t own = divisor_of(s, name);
     if (own < size) ref = (ptc_axis_ref_t){tp.axis, 1, own};
-    for (int32_t k = 0; k < i; k++) {
-      const int64_t major = s->chosen[k] ? divisor_of(s, s->names[k]) : size;
-      if (major == size || !stand_together(s, s->names[i], s->names[k])) continue;
-      const int64_t minor = gcd(size / major, own);
-      ref = (ptc_axis_ref_t){tp.axis, major, minor};
+    for (int32_t k = 0; k < p->num_names; k++) {
+      const ptc_axis_ref_t other = p->named[k];
+      if (other.size == 0 || other.pre != 1 || !stand_together(s, name, p->names[k])) continue;
+      ref = (ptc_axis_ref_t){tp.axis, other.size, gcd(size / other.size, own)};
     }
     if (ref.size == 1) continue;
-    p->names[p->num_names] = s->names[i];
+    p->names[p->num_names] = name;
     p->named[p->num_names++] = ref;
   }
+}
+
+static double state_bytes(const ptc_part_t *p) {
+  double bytes = 0;
+  for (int64_t g = 0; g < p->module->num_globals; g++)
+    if (p->layouts[g].stored) bytes += local_bytes(&p->module->mesh, p->layouts[g].stored);
+  return bytes;
 }
 
 static double cost_of_func(ptc_part_t *p, ptc_func_t *func) {
@@ -206,7 +213,7 @@ static double cost_of_set(search_t *s) {
   if (ptc_part_lay_out(p) != PTC_OK) total = INFINITY;
   ptc_func_t *func = ptc_module_find_func(p->module, "train");
   if (!func) func = ptc_module_find_func(p->module, "eval");
-  if (func && total == 0) total = cost_of_func(p, func);
+  if (func && total == 0) total = state_byte * state_bytes(p) + cost_of_func(p, func);
   p->module->diag = diag;
   ptc_diag_deinit(&scratch);
   return total;
@@ -248,30 +255,68 @@ static void find_candidates(search_t *s) {
       if (known || s->count == MAX_CANDIDATES || is_input_dim(module, name) ||
           divisor_of(s, name) == 1)
         continue;
-      s->chosen[s->count] = is_stated(s->p, name);
+      if (is_stated(s->p, name)) s->chosen[s->num_chosen++] = s->count;
       s->names[s->count++] = name;
     }
   }
 }
 
-ptc_status_t ptc_part_choose_names(ptc_part_t *p) {
-  if (p->parallel.size[PTC_AXIS_TP] == 1) return PTC_OK;
-  search_t s = {.p = p};
-  find_candidates(&s);
-  double best = cost_of_set(&s);
+static int32_t place_of(const search_t *s, int32_t name) {
+  for (int32_t i = 0; i < s->num_chosen; i++)
+    if (s->chosen[i] == name) return i;
+  return -1;
+}
+
+// Adds the name at the end, or removes it.
+static void toggle(search_t *s, int32_t name) {
+  const int32_t at = place_of(s, name);
+  if (at < 0) {
+    s->chosen[s->num_chosen++] = name;
+    return;
+  }
+  s->num_chosen--;
+  memmove(&s->chosen[at], &s->chosen[at + 1], (size_t)(s->num_chosen - at) * sizeof(*s->chosen));
+}
+
+// Adds and removes names, all but |banned| (-1: none), as long as that helps. Returns the cost.
+static double improve(search_t *s, int32_t banned) {
+  double best = cost_of_set(s);
   for (;;) {
     int32_t move = -1;
-    for (int32_t i = 0; i < s.count; i++) {
-      s.chosen[i] = !s.chosen[i];
-      const double cost = cost_of_set(&s);
-      s.chosen[i] = !s.chosen[i];
+    for (int32_t i = 0; i < s->count; i++) {
+      if (i == banned) continue;
+      search_t next = *s;
+      toggle(&next, i);
+      const double cost = cost_of_set(&next);
       if (cost >= best) continue;
       best = cost;
       move = i;
     }
-    if (move < 0) break;
-    s.chosen[move] = !s.chosen[move];
+    if (move < 0) return best;
+    toggle(s, move);
   }
-  use_set(&s);
+}
+
+ptc_status_t ptc_part_choose_names(ptc_part_t *p) {
+  if (p->parallel.size[PTC_AXIS_TP] == 1) return PTC_OK;
+  search_t start = {.p = p};
+  find_candidates(&start);
+  search_t best = start;
+  double cost = improve(&best, -1);
+  // A name that helps most by itself may stand in the way of several that help more together.
+  for (bool again = true; again;) {
+    again = false;
+    const search_t found = best;
+    for (int32_t i = 0; i < found.num_chosen; i++) {
+      if (is_stated(p, found.names[found.chosen[i]])) continue;
+      search_t other = start;
+      const double without = improve(&other, found.chosen[i]);
+      if (without >= cost) continue;
+      cost = without;
+      best = other;
+      again = true;
+    }
+  }
+  use_set(&best);
   return PTC_OK;
 }

@@ -222,9 +222,10 @@ static ptc_status_t lay_by_statements(ptc_part_t *p, const ptc_global_t *global,
 }
 
 static const ptc_type_t *lay_by_names(ptc_part_t *p, const ptc_type_t *type) {
-  for (int32_t i = 0; i < type->num_dims; i++)
-    for (int32_t k = 0; k < p->num_names; k++)
-      if (p->names[k] == type->dims[i].name) type = lay_dim(p, type, i, &p->named[k], 1);
+  for (int32_t k = 0; k < p->num_names; k++) {
+    const int32_t at = ptc_type_find_dim(type, p->names[k]);
+    if (at >= 0) type = lay_dim(p, type, at, &p->named[k], 1);
+  }
   return type;
 }
 
@@ -408,5 +409,7 @@ void ptc_part_end_func(ptc_part_t *p) {
   ptc_map_deinit(&p->grads);
   ptc_map_deinit(&p->wanted);
   ptc_map_deinit(&p->zeros);
+  ptc_map_deinit(&p->groups);
+  ptc_map_deinit(&p->firsts);
   ptc_map_deinit(&p->cache);
 }

@@ -1,0 +1,302 @@
+// Proves: a partitioned module, interpreted on all devices of its mesh, computes what the module computed before:
+// losses, gradients, new states; initial values to the bit. Devices that hold the same element agree in every bit.
+// All small models, meshes of dp, tp, cp and products, ZeRO 0 to 3, sequence parallelism, micro-batches, recomputation.
+// In f32, ZeRO 0 and 1 train to the same bits, so do 2 and 3, and all four where a step has one micro-batch; initial
+// parameters have the bits of one device on any mesh. GPT-2 on tp is Megatron's layout, with its collectives.
+#include <stdlib.h>
+
+#include "ir/op.h"
+#include "passes/check_semantics.h"
+#include "passes/pass.h"
+#include "tests/support/small_models.h"
+#include "tests/support/unit.h"
+
+typedef struct setup_s {
+  int dp, cp, tp, zero, micro_batch;
+  bool sequence_parallel;
+  const char *recompute;
+} setup_t;
+
+static const setup_t setups[] = {
+    {.dp = 2},
+    {.dp = 2, .micro_batch = 1, .zero = 1},
+    {.dp = 2, .micro_batch = 1, .zero = 2, .recompute = "full"},
+    {.dp = 2, .micro_batch = 1, .zero = 3, .recompute = "full"},
+    {.dp = 4, .zero = 3},
+    {.tp = 2},
+    {.tp = 2, .sequence_parallel = true, .micro_batch = 2},
+    {.tp = 4, .recompute = "selective"},
+    {.cp = 2, .zero = 1},
+    {.dp = 2, .tp = 2, .zero = 1, .micro_batch = 1},
+    {.dp = 2, .tp = 2, .zero = 3, .sequence_parallel = true, .recompute = "full"},
+    {.dp = 2, .cp = 2, .zero = 2, .micro_batch = 1},
+    {.cp = 2, .tp = 2, .sequence_parallel = true},
+    {.dp = 2, .cp = 2, .tp = 2, .zero = 3, .micro_batch = 1, .sequence_parallel = true},
+};
+enum { NUM_SETUPS = sizeof(setups) / sizeof(*setups) };
+
+static void set_axis(ptc_module_t *module, const char *name, int size) {
+  ptc_attrs_set_int(module, &module->config, name, size > 0 ? size : 1);
+}
+
+static void configure(ptc_module_t *module, const setup_t *s) {
+  set_axis(module, "dp", s->dp);
+  set_axis(module, "cp", s->cp);
+  set_axis(module, "tp", s->tp);
+  ptc_attrs_set_int(module, &module->config, "zero", s->zero);
+  ptc_attrs_set_bool(module, &module->config, "sequence_parallel", s->sequence_parallel);
+  if (s->micro_batch) ptc_attrs_set_int(module, &module->config, "micro_batch", s->micro_batch);
+  if (s->recompute) ptc_attrs_set_string(module, &module->config, "recompute", s->recompute);
+}
+
+static void describe(const char *model, const setup_t *s, char out[128]) {
+  snprintf(out, 128, "%s dp=%d,cp=%d,tp=%d,zero=%d,micro_batch=%d%s%s%s", model, s->dp, s->cp,
+           s->tp, s->zero, s->micro_batch, s->sequence_parallel ? ",sequence_parallel=on" : "",
+           s->recompute ? ",recompute=" : "", s->recompute ? s->recompute : "");
+}
+
+static bool compare(const small_model_t *model, const setup_t *s) {
+  // Sequences that cp divides.
+  const bool t5 = strcmp(model->name, "t5") == 0;
+  const ptc_override_t even[] = {
+      {t5 ? "tgt" : "seq", "8"}, {"train.clip", "0.5"}, {"train.precision", "f32"}};
+  const bool has_seq = strcmp(model->name, "vit") != 0;
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_module_t *module =
+      small_model_lower(model, has_seq ? even : even + 1, has_seq ? 3 : 2, &diag);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(module);
+  configure(module, s);
+  const ptc_pass_options_t options = {.stop_after = "recompute", .keep_grads = true};
+  ptc_pass_ctx_t ctx;
+  ptc_pass_ctx_init(&ctx, &options);
+  ptc_status_t status = ptc_pipeline_train(&ctx, module);
+  ptc_semantics_t *before = NULL;
+  if (status == PTC_OK) status = ptc_semantics_take(module, 7, &before);
+  ctx.stopped = false;
+  ctx.options.stop_after = NULL;
+  if (status == PTC_OK) status = ptc_pass_run(&ctx, module, "canonicalize");
+  if (status == PTC_OK) status = ptc_pass_run(&ctx, module, "partition");
+  if (status == PTC_OK) status = ptc_pass_run(&ctx, module, "canonicalize");
+  if (status == PTC_OK) status = ptc_semantics_compare(before, module, "partition");
+  char name[128];
+  describe(model->name, s, name);
+  UNIT_CHECK(status == PTC_OK, name);
+  if (status != PTC_OK) {
+    printf("\n%s\n", name);
+    ptc_diag_print(&diag, stdout, PTC_DIAG_TEXT, false);
+  }
+  ptc_semantics_destroy(before);
+  ptc_pass_ctx_deinit(&ctx);
+  ptc_module_destroy(module);
+  ptc_diag_deinit(&diag);
+  return status == PTC_OK;
+}
+
+// Every model meets a few setups, GPT-2, Llama and Gemma all of them; PTC_CASES=all: every pair.
+static void test_models(void) {
+  const char *cases = getenv("PTC_CASES");
+  const bool all = cases && strcmp(cases, "all") == 0;
+  const char *only = getenv("PTC_CASE");
+  for (int m = 0; m < num_small_models; m++) {
+    const char *name = small_models[m].name;
+    if (only && strcmp(only, name) != 0) continue;
+    for (int i = 0; i < NUM_SETUPS; i++)
+      if (all || only || (i + 5 * m) % 7 == 0) (void)compare(&small_models[m], &setups[i]);
+  }
+}
+
+// --- bits
+
+static const small_model_t *find_model(const char *name) {
+  for (int m = 0; m < num_small_models; m++)
+    if (strcmp(small_models[m].name, name) == 0) return &small_models[m];
+  return NULL;
+}
+
+static ptc_module_t *compile(const char *name, const setup_t *s, const ptc_override_t *more,
+                             int num_more, ptc_diag_t *diag) {
+  ptc_module_t *module = small_model_lower(find_model(name), more, num_more, diag);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(module);
+  configure(module, s);
+  ptc_pass_ctx_t ctx;
+  ptc_pass_ctx_init(&ctx, NULL);
+  const ptc_status_t status = ptc_pipeline_train(&ctx, module);
+  ptc_pass_ctx_deinit(&ctx);
+  if (status != PTC_OK) ptc_diag_print(diag, stdout, PTC_DIAG_TEXT, false);
+  CU_ASSERT_EQUAL_FATAL(status, PTC_OK);
+  return module;
+}
+
+// All parameters and moments, one after another.
+typedef struct state_s {
+  double *data;
+  int64_t count;
+} state_t;
+
+static state_t take_state(ptc_interp_t *interp, const ptc_module_t *module) {
+  state_t state = {0};
+  for (int64_t g = 0; g < module->num_globals; g++) {
+    const ptc_global_t *global = module->globals[g];
+    if (global->kind != PTC_GLOBAL_PARAM && global->kind != PTC_GLOBAL_MOMENT) continue;
+    const int64_t count =
+        ptc_type_num_elements(global->type) * ptc_type_num_instances(global->type);
+    state.data = realloc(state.data, (size_t)(state.count + count) * sizeof(double));
+    CU_ASSERT_EQUAL(ptc_interp_get(interp, global, state.data + state.count), PTC_OK);
+    state.count += count;
+  }
+  return state;
+}
+
+// The state after init and |steps| steps in f32.
+static state_t train(const char *name, const setup_t *s, int steps) {
+  const ptc_override_t more[] = {
+      {"seq", "8"},          {"train.clip", "0.1"}, {"train.precision", "f32"},
+      {"train.warmup", "1"}, {"vocab", "44"},       {"heads", "2"}};
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_module_t *module = compile(name, s, more, 6, &diag);
+  ptc_interp_t *interp = ptc_interp_create(module, PTC_INTERP_TYPED);
+  ptc_semantics_fill(interp, module, 11);
+  CU_ASSERT_EQUAL(ptc_interp_run(interp, "init"), PTC_OK);
+  for (int i = 0; i < steps; i++) CU_ASSERT_EQUAL(ptc_interp_run(interp, "train"), PTC_OK);
+  state_t state = take_state(interp, module);
+  ptc_interp_destroy(interp);
+  ptc_module_destroy(module);
+  if (diag.num_errors) ptc_diag_print(&diag, stdout, PTC_DIAG_TEXT, false);
+  ptc_diag_deinit(&diag);
+  return state;
+}
+
+static bool same_bits(const state_t *a, const state_t *b) {
+  return a->count == b->count && a->count > 0 &&
+         memcmp(a->data, b->data, (size_t)a->count * sizeof(double)) == 0;
+}
+
+static void test_initial_bits(void) {
+  const setup_t one = {0};
+  state_t expected = train("gpt2", &one, 0);
+  for (int i = 0; i < NUM_SETUPS; i += 3) {
+    state_t state = train("gpt2", &setups[i], 0);
+    char name[128];
+    describe("init", &setups[i], name);
+    UNIT_CHECK(same_bits(&expected, &state), name);
+    free(state.data);
+  }
+  free(expected.data);
+}
+
+static void test_zero_bits(void) {
+  static const setup_t rows[] = {
+      {.dp = 2}, {.dp = 2, .micro_batch = 1}, {.dp = 2, .tp = 2, .sequence_parallel = true}};
+  for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    state_t states[4];
+    for (int zero = 0; zero < 4; zero++) {
+      setup_t s = rows[i];
+      s.zero = zero;
+      states[zero] = train("gpt2_dropout", &s, 2);
+    }
+    char name[128];
+    describe("zero", &rows[i], name);
+    UNIT_CHECK(same_bits(&states[0], &states[1]), name);
+    UNIT_CHECK(same_bits(&states[2], &states[3]), name);
+    UNIT_CHECK(same_bits(&states[1], &states[2]) || rows[i].micro_batch > 0, name);
+    for (int zero = 0; zero < 4; zero++) free(states[zero].data);
+  }
+}
+
+// --- Megatron
+
+typedef struct counts_s {
+  int all_reduce, all_gather, reduce_scatter, all_to_all;
+} counts_t;
+
+// Collectives of activations in the region.
+static counts_t count_collectives(const ptc_op_t *region) {
+  counts_t counts = {0};
+  for (const ptc_op_t *op = region->body->first; op; op = op->next) {
+    const bool activation = op->num_results == 1 && op->results[0]->type->num_dims > 2;
+    counts.all_reduce += activation && op->opcode == PTC_OP_ALL_REDUCE;
+    counts.all_gather += activation && op->opcode == PTC_OP_ALL_GATHER;
+    counts.reduce_scatter += activation && op->opcode == PTC_OP_REDUCE_SCATTER;
+    counts.all_to_all += activation && op->opcode == PTC_OP_ALL_TO_ALL;
+  }
+  return counts;
+}
+
+static const ptc_op_t *find_region(const ptc_module_t *module, bool reverse) {
+  const ptc_func_t *func = ptc_module_find_func(module, "train");
+  for (const ptc_op_t *op = func->body->first; op; op = op->next)
+    if (op->body && ptc_op_bool(op, "reverse") == reverse && op->num_carry == 1 &&
+        op->results[0]->type->num_dims == 3)
+      return op;
+  return NULL;
+}
+
+static void test_megatron(void) {
+  const ptc_override_t more[] = {
+      {"layers", "3"}, {"d", "64"}, {"seq", "32"}, {"vocab", "256"}, {"heads", "2"}};
+  static const struct {
+    const char *path, *dim;
+  } layout[] = {{"block.*.attn.wq", "h"},
+                {"block.*.attn.bk", "h"},
+                {"block.*.attn.wo", "h"},
+                {"block.*.mlp.w1", "f"},
+                {"block.*.mlp.b1", "f"},
+                {"block.*.mlp.w2", "f"},
+                {"wpe", NULL},
+                {"block.*.ln1.scale", NULL},
+                {"block.*.mlp.b2", NULL}};
+  for (int sp = 0; sp < 2; sp++) {
+    const setup_t s = {.tp = 2, .sequence_parallel = sp};
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_module_t *module = compile("gpt2", &s, more, 5, &diag);
+    for (size_t i = 0; i < sizeof(layout) / sizeof(*layout); i++) {
+      const ptc_type_t *type = ptc_module_find_global(module, layout[i].path)->type;
+      for (int32_t d = 0; d < type->num_dims; d++) {
+        const bool wanted = layout[i].dim && strcmp(type->dims[d].name, layout[i].dim) == 0;
+        UNIT_CHECK(type->dims[d].num_axes == wanted, layout[i].path);
+      }
+    }
+    const ptc_op_t *forward = find_region(module, false), *backward = find_region(module, true);
+    CU_ASSERT_FATAL(forward && backward);
+    const counts_t f = count_collectives(forward), b = count_collectives(backward);
+    CU_ASSERT_EQUAL(f.all_reduce, sp ? 0 : 2);
+    CU_ASSERT_EQUAL(b.all_reduce, sp ? 0 : 2);
+    CU_ASSERT_EQUAL(f.all_gather, sp ? 2 : 0);
+    CU_ASSERT_EQUAL(f.reduce_scatter, sp ? 2 : 0);
+    // The inputs of both blocks are saved in parts, and gathered again for the gradients of the weights.
+    CU_ASSERT_EQUAL(b.all_gather, sp ? 4 : 0);
+    CU_ASSERT_EQUAL(b.reduce_scatter, sp ? 2 : 0);
+    CU_ASSERT_EQUAL(f.all_to_all + b.all_to_all, 0);
+    ptc_module_destroy(module);
+    ptc_diag_deinit(&diag);
+  }
+}
+
+// Two key heads on four devices: they lie on the major part of tp, the groups of query heads on the minor one.
+static void test_few_key_heads(void) {
+  const ptc_override_t more[] = {
+      {"heads", "8"}, {"d", "256"}, {"seq", "64"}, {"ffn", "1024"}, {"vocab", "1024"}};
+  const setup_t s = {.tp = 4};
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_module_t *module = compile("llama3", &s, more, 5, &diag);
+  ptc_str_t text = {0};
+  ptc_type_print(&text, ptc_module_find_global(module, "attn.*.wq")->type);
+  CU_ASSERT_STRING_EQUAL(text.data, "2 x f32[d=256, n=2 \"tp\":1:2, g=4 \"tp\":2:2, k=32]");
+  ptc_str_deinit(&text);
+  const ptc_type_t *wk = ptc_module_find_global(module, "attn.*.wk")->type;
+  CU_ASSERT_EQUAL(wk->dims[1].num_axes, 1);
+  CU_ASSERT_EQUAL(wk->dims[1].axes[0].size, 2);
+  ptc_module_destroy(module);
+  ptc_diag_deinit(&diag);
+}
+
+static const unit_test_t tests[] = {{"models", test_models},
+                                    {"initial bits", test_initial_bits},
+                                    {"bits of ZeRO", test_zero_bits},
+                                    {"Megatron", test_megatron},
+                                    {"few key heads", test_few_key_heads}};
+UNIT_MAIN("partition", tests)
