@@ -1,4 +1,5 @@
-// Sums in blocks that stay in the cache: an accumulator takes one operand after the other, then goes out.
+// Sums in blocks that stay in the cache: an accumulator takes one operand after the other, then goes out to every
+// result; large results pass the caches by.
 #include "runtime/combine.h"
 
 #include <string.h>
@@ -66,13 +67,13 @@ static inline uint16_t f16_put(float value) {
   static void NAME(const void *const *ins, int32_t num_ins, int64_t first, int64_t count, \
                    void *out) {                                                           \
     ACC acc[BLOCK];                                                                       \
+    ELEM *to = out;                                                                       \
     const ELEM *x = (const ELEM *)ins[0] + first;                                         \
     for (int64_t i = 0; i < count; i++) acc[i] = GET(x[i]);                               \
     for (int32_t g = 1; g < num_ins; g++) {                                               \
       const ELEM *y = (const ELEM *)ins[g] + first;                                       \
       for (int64_t i = 0; i < count; i++) acc[i] = OP(acc[i], (ACC)GET(y[i]));            \
     }                                                                                     \
-    ELEM *to = (ELEM *)out + first;                                                       \
     for (int64_t i = 0; i < count; i++) to[i] = (ELEM)PUT(acc[i]);                        \
   }
 COMBINE(add_bool, uint8_t, uint8_t, SAME, SAME, OR)
@@ -89,6 +90,7 @@ COMBINE(max_bf16, uint16_t, float, bf16_get, bf16_put, MAX)
 COMBINE(max_f32, float, float, SAME, SAME, MAX)
 COMBINE(max_f64, double, double, SAME, SAME, MAX)
 
+// Elements [first, first + count) into |out|, a block.
 typedef void (*combine_fn_t)(const void *const *ins, int32_t num_ins, int64_t first, int64_t count,
                              void *out);
 
@@ -109,30 +111,38 @@ static const combine_fn_t combine_fns[2][PTC_NUM_DTYPES] = {
                         [PTC_F64] = max_f64},
 };
 
-// --- large sums of two
+// --- results
 
-// Adds two arrays of f32 past the cache.
-static void stream_f32(const float *a, const float *b, float *out, int64_t count) {
+static void stream(char *to, const char *from, int64_t bytes) {
   int64_t i = 0;
 #if defined(__SSE2__)
-  for (; i < count && (uintptr_t)(out + i) % 16 != 0; i++) out[i] = a[i] + b[i];
-  for (; i + 16 <= count; i += 16) {
-    for (int k = 0; k < 16; k += 4)
-      _mm_stream_ps(out + i + k, _mm_add_ps(_mm_loadu_ps(a + i + k), _mm_loadu_ps(b + i + k)));
-  }
-  _mm_sfence();
+  for (; i < bytes && (uintptr_t)(to + i) % 16 != 0; i++) to[i] = from[i];
+  for (; i + 64 <= bytes; i += 64)
+    for (int k = 0; k < 64; k += 16)
+      _mm_stream_si128((__m128i *)(void *)(to + i + k),
+                       _mm_loadu_si128((const __m128i *)(const void *)(from + i + k)));
 #endif
-  for (; i < count; i++) out[i] = a[i] + b[i];
+  memcpy(to + i, from + i, (size_t)(bytes - i));
 }
 
 void ptc_combine(ptc_reduce_kind_t reduce, ptc_dtype_t dtype, const void *const *ins,
-                 int32_t num_ins, void *out, int64_t bytes) {
-  const int64_t count = bytes / ptc_dtype_bytes(dtype);
-  if (num_ins == 2 && dtype == PTC_F32 && reduce == PTC_REDUCE_SUM && bytes >= STREAM_BYTES) {
-    stream_f32(ins[0], ins[1], out, count);
-    return;
-  }
+                 int32_t num_ins, void *const *outs, int32_t num_outs, int64_t bytes) {
+  const int64_t elem = ptc_dtype_bytes(dtype), count = bytes / elem;
   const combine_fn_t fn = combine_fns[reduce][dtype];
-  for (int64_t first = 0; first < count; first += BLOCK)
-    fn(ins, num_ins, first, count - first < BLOCK ? count - first : BLOCK, out);
+  const bool is_large = bytes >= STREAM_BYTES;
+  _Alignas(64) char block[BLOCK * sizeof(double)];
+  for (int64_t first = 0; first < count; first += BLOCK) {
+    const int64_t part = count - first < BLOCK ? count - first : BLOCK;
+    fn(ins, num_ins, first, part, block);
+    for (int32_t i = 0; i < num_outs; i++) {
+      char *to = (char *)outs[i] + first * elem;
+      if (is_large)
+        stream(to, block, part * elem);
+      else
+        memcpy(to, block, (size_t)(part * elem));
+    }
+  }
+#if defined(__SSE2__)
+  if (is_large) _mm_sfence();
+#endif
 }

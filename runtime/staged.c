@@ -58,8 +58,8 @@ static int64_t unpack_sums(ptc_staged_t *s, ptc_walk_t *walk, void *const *args,
   while (used < limit && ptc_walk_next(walk, limit - used, &run)) {
     for (int32_t g = 0; g < s->size; g++) s->ins[g] = s->in[g] + used;
     s->ins[s->me] = operand_of(walk->kind, args, run.part) + run.from;
-    ptc_combine(c->reduce, c->dtype, s->ins, s->size, (char *)args[2 * run.part + 1] + run.to,
-                run.bytes);
+    void *out = (char *)args[2 * run.part + 1] + run.to;
+    ptc_combine(c->reduce, c->dtype, s->ins, s->size, &out, 1, run.bytes);
     used += run.bytes;
   }
   return used;

@@ -28,55 +28,56 @@ static ptc_local_call_t call_of(const ptc_collective_t *c) {
 
 // --- threads
 
-// Adds what all members have for this one, part by part.
+// Adds what all members have for this one, part by part. The sum of a slice goes to the results of all members: each
+// writes its own slice everywhere, so nobody needs to read it again.
 static void add_directly(ptc_local_t *local, ptc_local_handle_t *h, ptc_transfer_kind_t kind,
                          const ptc_collective_t *c, void *const *args) {
   const ptc_local_member_t *members = h->group->members;
-  const int32_t size = h->group->size;
+  const int32_t size = h->group->size, num_outs = kind == PTC_TRANSFER_SLICE ? size : 1;
   for (int32_t p = 0; p < c->num_parts; p++) {
     const ptc_transfer_t t = ptc_transfer_of(kind, &c->parts[p], c->dtype, size, h->me, h->me);
-    if (t.run == 0) continue;
-    for (int64_t i = 0; i < t.n[0]; i++) {
-      // Sums have one level: a row's piece for each of |outer|.
+    // Sums have one level: a row's piece for each of |outer|.
+    for (int64_t i = 0; t.run > 0 && i < t.n[0]; i++) {
+      const int64_t from = t.from + i * t.from_step[0], to = t.to + i * t.to_step[0];
       for (int32_t g = 0; g < size; g++)
-        local->ins[g] = (const char *)members[g].args[2 * p] + t.from + i * t.from_step[0];
-      ptc_combine(c->reduce, c->dtype, local->ins, size,
-                  (char *)args[2 * p + 1] + t.to + i * t.to_step[0], t.run);
+        local->ins[g] = (const char *)members[g].args[2 * p] + from;
+      for (int32_t g = 0; g < num_outs; g++)
+        local->outs[g] = (char *)(num_outs == 1 ? args : members[g].args)[2 * p + 1] + to;
+      ptc_combine(c->reduce, c->dtype, local->ins, size, local->outs, num_outs, t.run);
       h->bytes[c->kind] += (size - 1) * t.run;
     }
   }
 }
 
-// Copies what the others have for this one (and, but for slices, what it has itself).
+// Copies what the members have for this one.
 static void copy_directly(ptc_local_handle_t *h, ptc_transfer_kind_t kind,
                           const ptc_collective_t *c, void *const *args) {
   const ptc_local_member_t *members = h->group->members;
   const int32_t size = h->group->size;
   for (int32_t i = 0; i < size; i++) {
     const int32_t g = (h->me + i) % size;
-    if (kind == PTC_TRANSFER_SPREAD && g == h->me) continue;
     for (int32_t p = 0; p < c->num_parts; p++) {
       const ptc_transfer_t t = ptc_transfer_of(kind, &c->parts[p], c->dtype, size, g, h->me);
-      ptc_transfer_copy(&t, members[g].args[kind == PTC_TRANSFER_SPREAD ? 2 * p + 1 : 2 * p],
-                        args[2 * p + 1]);
+      ptc_transfer_copy(&t, members[g].args[2 * p], args[2 * p + 1]);
       if (g != h->me) h->bytes[c->kind] += ptc_transfer_bytes(&t);
     }
   }
 }
 
-static ptc_status_t run_directly(ptc_local_t *local, ptc_diag_t *diag, ptc_local_handle_t *h,
-                                 const ptc_collective_t *c, void *const *args) {
+static void run_directly(ptc_local_t *local, ptc_local_handle_t *h, const ptc_collective_t *c,
+                         void *const *args) {
   switch (c->kind) {
     case PTC_COLLECTIVE_ALL_REDUCE:
       add_directly(local, h, PTC_TRANSFER_SLICE, c, args);
-      PTC_TRY(ptc_local_meet(local, diag, h));
-      copy_directly(h, PTC_TRANSFER_SPREAD, c, args);
+      // What the others write here.
+      for (int32_t g = 0; g < h->group->size; g++)
+        if (g != h->me)
+          h->bytes[c->kind] += ptc_walk_bytes(PTC_TRANSFER_SPREAD, c, h->group->size, g, h->me);
       break;
     case PTC_COLLECTIVE_REDUCE_SCATTER: add_directly(local, h, PTC_TRANSFER_SUM, c, args); break;
     case PTC_COLLECTIVE_ALL_GATHER: copy_directly(h, PTC_TRANSFER_GATHER, c, args); break;
     default: copy_directly(h, PTC_TRANSFER_EXCHANGE, c, args); break;
   }
-  return PTC_OK;
 }
 
 // --- processes
@@ -128,7 +129,7 @@ ptc_status_t ptc_local_collective(ptc_comm_t *comm, ptc_diag_t *diag, int32_t gr
   const ptc_local_call_t call = call_of(c);
   PTC_TRY(ptc_local_meet_for(local, diag, h, &call, args));
   if (local->fd < 0 || h->group->size == 1)
-    PTC_TRY(run_directly(local, diag, h, c, args));
+    run_directly(local, h, c, args);
   else
     PTC_TRY(run_staged(local, diag, h, c, args));
   return ptc_local_meet(local, diag, h);

@@ -128,6 +128,7 @@ typedef struct ptc_local_s {
   int32_t num_handles;
   // Scratch: one per rank.
   const void **ins;
+  void **outs;
   const char **stage_ins;
   int64_t *sizes;               // two per rank
   ptc_walk_t *walks;            // two per rank

@@ -95,6 +95,7 @@ static void close_endpoint(ptc_comm_t *comm) {
   }
   free(local->handles);
   free(local->ins);
+  free(local->outs);
   free(local->stage_ins);
   free(local->sizes);
   free(local->walks);
@@ -133,6 +134,7 @@ ptc_local_t *ptc_local_new(ptc_local_mapping_t *mapping, int32_t rank, int fd) {
   local->num_spins = size > ptc_num_cores() ? SPINS_CROWDED : SPINS_ALONE;
   local->limit_s = PTC_COMM_LIMIT_S;
   local->ins = zeros(n, sizeof *local->ins);
+  local->outs = zeros(n, sizeof *local->outs);
   local->stage_ins = zeros(n, sizeof *local->stage_ins);
   local->sizes = zeros(2 * n, sizeof *local->sizes);
   local->walks = zeros(2 * n, sizeof *local->walks);

@@ -72,7 +72,7 @@ static int64_t run_cases(ptc_comm_t *comm, ptc_diag_t *diag, void *arg) {
 }
 
 static void test_collectives(void) {
-  script_t script = {unit_seed(), env_number("PTC_CASES", 40)};
+  script_t script = {unit_seed(), env_number("PTC_CASES", 25)};
   for (int kind = 0; kind < COMM_KINDS; kind++)
     for (int32_t world = 1; world <= COMM_MAX_WORLD; world++, script.seed += 77)
       UNIT_CHECK(comm_world_run(kind, world, run_cases, &script) == 0, comm_kind_names[kind]);
