@@ -42,7 +42,10 @@ struct ptc_interp_s {
   const ptc_func_t *func;  // that was run last
   ptc_tensor_t *results;   // per result, one per device
   int32_t num_results;
+  ptc_mail_t *mail;  // not owned
+  int64_t stage;
   // Of the run in progress:
+  int64_t micro;  // of a function that runs for each micro-batch
   slot_t *slots;  // per value id, one per device
   int64_t num_slots;
   ptc_arena_t run_arena;
@@ -198,9 +201,12 @@ static ptc_tensor_t *make_global(ptc_interp_t *interp, const ptc_global_t *globa
   ptc_tensor_t *tensors = ptc_xmalloc((size_t)interp->num_devices * sizeof(*tensors));
   double value = ptc_attrs_float(&global->attrs, "value", 0);  // of counters and settings
   for (int32_t d = 0; d < interp->num_devices; d++) {
-    tensors[d] = make_tensor(interp, global->type);
+    const int64_t slots = ptc_attrs_int(&global->attrs, "slots", 0);
+    const ptc_type_t *type =
+        slots > 0 ? ptc_type_bundle(&interp->arena, global->type, slots) : global->type;
+    tensors[d] = make_tensor(interp, type);
     for (int64_t i = 0; i < total(&tensors[d]); i++) tensors[d].data[i] = value;
-    ptc_interp_mark_padding(interp, global->type, d, &tensors[d]);
+    ptc_interp_mark_padding(interp, type, d, &tensors[d]);
   }
   return tensors;
 }
@@ -232,6 +238,16 @@ const ptc_tensor_t *ptc_interp_result(const ptc_interp_t *interp, int32_t index)
 }
 
 const ptc_func_t *ptc_interp_last_func(const ptc_interp_t *interp) { return interp->func; }
+
+void ptc_interp_set_stage(ptc_interp_t *interp, ptc_mail_t *mail, int64_t stage) {
+  interp->mail = mail;
+  interp->stage = stage;
+}
+
+ptc_mail_t *ptc_interp_mail(const ptc_interp_t *interp, int64_t *out_stage) {
+  *out_stage = interp->stage;
+  return interp->mail;
+}
 
 // --- liveness: the memory of a value is freed after the last op of its block that uses it, itself
 // or in its body.
@@ -432,12 +448,25 @@ static ptc_status_t check_sizes(ptc_interp_t *interp, const ptc_func_t *func) {
   return check.status;
 }
 
+// What a function sees of a global: of a slot global one instance, if the function runs for each micro-batch.
+static ptc_tensor_t seen_by(ptc_interp_t *interp, const ptc_func_t *func,
+                            const ptc_global_t *global, const ptc_tensor_t *tensor) {
+  ptc_tensor_t seen = *tensor;
+  const int64_t slots = ptc_attrs_int(&global->attrs, "slots", 0);
+  if (slots < 1 || !func->each_micro) return seen;
+  seen.type = ptc_interp_local_type(interp, global->type);
+  seen.num_instances /= slots;
+  seen.data += interp->micro % slots * seen.num_instances * seen.num_elements;
+  return seen;
+}
+
 // Rounds an argument to its type; the integers of an input must lie in its range.
 static ptc_status_t bind_global(ptc_interp_t *interp, const ptc_value_t *arg,
                                 const ptc_global_t *global, int32_t device) {
   ptc_tensor_t *tensor = ptc_interp_global_on(interp, global, device);
   round_tensor(interp, tensor);
-  bind(interp, arg, device, tensor);
+  const ptc_tensor_t seen = seen_by(interp, arg->block->func, global, tensor);
+  bind(interp, arg, device, &seen);
   const ptc_attr_t *range = ptc_attrs_find(&global->attrs, "range");
   if (global->kind != PTC_GLOBAL_INPUT || !range) return PTC_OK;
   const double least = ptc_attrs_bool(&global->attrs, "ignorable", false) ? -HUGE_VAL : 0;
@@ -469,11 +498,22 @@ static void take_results(ptc_interp_t *interp, const ptc_func_t *func, const ptc
   for (int32_t i = 0; i < func->num_results && i < interp->num_results; i++) {
     if (func->results[i].kind != PTC_RESULT_STATE) continue;
     for (int32_t d = 0; d < devices; d++) {
-      ptc_tensor_t *state = ptc_interp_global_on(interp, func->results[i].global, d);
+      const ptc_global_t *global = func->results[i].global;
+      const ptc_tensor_t state =
+          seen_by(interp, func, global, ptc_interp_global_on(interp, global, d));
       const ptc_tensor_t *result = ptc_interp_result_on(interp, i, d);
-      memcpy(state->data, result->data, (size_t)total(state) * sizeof(double));
+      memcpy(state.data, result->data, (size_t)total(&state) * sizeof(double));
     }
   }
+}
+
+ptc_status_t ptc_interp_run_micro(ptc_interp_t *interp, const char *name, int64_t micro) {
+  const ptc_mesh_t *mesh = &interp->module->mesh;
+  for (int32_t i = 0; i < mesh->num_axes; i++)
+    for (int32_t d = 0; d < interp->num_devices; d++)
+      if (strcmp(mesh->axes[i].name, "micro") == 0) ptc_interp_coords(interp, d)[i] = micro;
+  interp->micro = micro;
+  return ptc_interp_run(interp, name);
 }
 
 ptc_status_t ptc_interp_run(ptc_interp_t *interp, const char *name) {

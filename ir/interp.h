@@ -46,6 +46,18 @@ ptc_status_t ptc_interp_get(ptc_interp_t *interp, const ptc_global_t *global, do
 // more than 2^28 elements on all devices), "interp-devices" (PTC_UNSUPPORTED: more than 1024 devices),
 // "input-range", "gather-range", "target-range". |module| is verified.
 ptc_status_t ptc_interp_run(ptc_interp_t *interp, const char *name);
+// The same for micro-batch |micro| of a function that runs for each one.
+ptc_status_t ptc_interp_run_micro(ptc_interp_t *interp, const char *name, int64_t micro);
+
+// The values that stages have sent one another and not received yet.
+typedef struct ptc_mail_s ptc_mail_t;
+ptc_mail_t *ptc_mail_create(void);
+void ptc_mail_destroy(ptc_mail_t *mail);  // NULL is allowed
+int64_t ptc_mail_num_waiting(const ptc_mail_t *mail);
+// |interp| runs the program of |stage|: its transfers go through |mail| (not owned; stages may run on threads of their
+// own). A recv waits; one that finds nothing for long is an error: "interp-recv".
+void ptc_interp_set_stage(ptc_interp_t *interp, ptc_mail_t *mail, int64_t stage);
+
 // Result |index| of the last run (in the order of the return), on device 0 or another one; owned by
 // |interp|, valid until the next run.
 const ptc_tensor_t *ptc_interp_result(const ptc_interp_t *interp, int32_t index);

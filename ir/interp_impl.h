@@ -120,6 +120,9 @@ double ptc_dot(const double *a, int64_t stride_a, const double *b, int64_t strid
 // Whether |a| precedes |b| in descending order; NaN counts as largest.
 bool ptc_exceeds(double a, double b);
 
+// --- the driver, for transfers: the table and the number of this stage; NULL if there are no others.
+ptc_mail_t *ptc_interp_mail(const ptc_interp_t *interp, int64_t *out_stage);
+
 // --- the driver, for regions and collectives
 // Executes the body of |op| once, on all devices: binds argument i on device d to args[i * devices + d] (not owned)
 // and copies what it yields to yields[i * devices + d].

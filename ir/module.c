@@ -89,9 +89,15 @@ const char *ptc_global_kind_name(ptc_global_kind_t kind) {
   static const char *const names[] = {
       [PTC_GLOBAL_INPUT] = "input",     [PTC_GLOBAL_PARAM] = "param",
       [PTC_GLOBAL_MOMENT] = "moment",   [PTC_GLOBAL_COUNTER] = "counter",
-      [PTC_GLOBAL_SETTING] = "setting",
+      [PTC_GLOBAL_SETTING] = "setting", [PTC_GLOBAL_SLOT] = "slot",
   };
   return names[kind];
+}
+
+const ptc_type_t *ptc_global_type_in(const ptc_global_t *global, const ptc_func_t *func) {
+  const int64_t slots = ptc_attrs_int(&global->attrs, "slots", 0);
+  if (global->kind != PTC_GLOBAL_SLOT || func->each_micro || slots < 1) return global->type;
+  return ptc_type_bundle(&func->module->arena, global->type, slots);
 }
 
 void ptc_global_instance_path(const ptc_global_t *global, const int64_t *instance, ptc_str_t *out) {
@@ -171,8 +177,8 @@ static const char *arg_hint(ptc_module_t *module, const char *path) {
 }
 
 ptc_value_t *ptc_func_add_arg(ptc_func_t *func, const ptc_global_t *global) {
-  ptc_value_t *arg =
-      ptc_block_add_arg(func->body, global->type, arg_hint(func->module, global->path));
+  ptc_value_t *arg = ptc_block_add_arg(func->body, ptc_global_type_in(global, func),
+                                       arg_hint(func->module, global->path));
   func->arg_globals[arg->index] = global;
   return arg;
 }

@@ -96,6 +96,7 @@ typedef enum ptc_global_kind_e {
   PTC_GLOBAL_MOMENT,   // optimizer state of the parameter |owner|
   PTC_GLOBAL_COUNTER,  // scalars that the step advances: step, applied steps, loss scale
   PTC_GLOBAL_SETTING,  // scalars that only the user changes: seed, lr, betas, clip
+  PTC_GLOBAL_SLOT,     // what one function of a stage leaves for another within a step
 } ptc_global_kind_t;
 
 // State and inputs, shared by all functions. A global of a bundle type has a path with one `*` per
@@ -111,6 +112,8 @@ typedef struct ptc_global_s {
   //          (values lie in [0, range)), ignorable:b (a target: negative values, too)
   //   PARAM  decay:b lr:f (factor) frozen:b
   //   MOMENT owner:s which:s ("m", "v")    COUNTER, SETTING value:f (initial)
+  //   SLOT   slots:i (its instances: function runs for micro-batch i use instance i mod slots; absent: one for
+  //          all) grad:b (a sum of gradients over micro-batches)
   ptc_attrs_t attrs;
   int64_t index;  // in the module
 } ptc_global_t;
@@ -134,6 +137,9 @@ struct ptc_func_s {
   ptc_module_t *module;
   ptc_block_t *body;
   ptc_loc_t loc;
+  // Runs for one micro-batch at a time: that coordinate of the axis "micro" is given, and arguments and states that
+  // are slots are the micro-batch's. Elsewhere a slot global of n slots is a bundle of n.
+  bool each_micro;
   const ptc_global_t **arg_globals;  // one per argument of the body
   ptc_result_t *results;             // one per operand of the return
   int32_t num_results, cap_results;
@@ -176,6 +182,9 @@ ptc_func_t *ptc_module_add_func(ptc_module_t *module, const char *name, ptc_loc_
 ptc_global_t *ptc_module_add_global(ptc_module_t *module, ptc_global_kind_t kind, const char *path,
                                     const ptc_type_t *type, ptc_loc_t loc);
 const char *ptc_global_kind_name(ptc_global_kind_t kind);  // "input", "param", ...
+// The type that |global| has as an argument or state of |func|: with its slots as leading count unless |func| runs
+// for each micro-batch.
+const ptc_type_t *ptc_global_type_in(const ptc_global_t *global, const ptc_func_t *func);
 // The instance's own path: "block.7.attn.wq" for turns[] = {7 as instance number of each count}.
 void ptc_global_instance_path(const ptc_global_t *global, const int64_t *instance, ptc_str_t *out);
 // Whether |pattern| names instances of |global|: "block.*.w", "block.7.w", "block.2..5.w". The whole path, or

@@ -5,6 +5,7 @@
 #include "ir/shape_impl.h"
 
 #define PURE PTC_TRAIT_PURE
+#define TRANSFER PTC_TRAIT_TRANSFER
 #define EWISE PTC_TRAIT_EWISE
 #define COMMUTES PTC_TRAIT_COMMUTES
 #define NODIFF PTC_TRAIT_NODIFF

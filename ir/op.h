@@ -19,6 +19,7 @@ typedef enum ptc_trait_e {
   PTC_TRAIT_VIEW = 1 << 7,
   PTC_TRAIT_COLLECTIVE = 1 << 8,
   PTC_TRAIT_COSTLY = 1 << 9,
+  PTC_TRAIT_TRANSFER = 1 << 10,
 } ptc_trait_t;
 
 // Infers the types of |op|'s results from its operands and attributes, and checks the op's

@@ -461,6 +461,7 @@ static bool parse_func(ptc_parser_t *p) {
   ptc_map_deinit(&p->values);
   p->scope.len = 0;
   p->depth = 0;
+  p->func->each_micro = ptc_parse_accept_word(p, "micro");
   bool ok = ptc_parse_need_punct(p, '(');
   while (ok && !ptc_parse_is_punct(p, ')')) {
     ok = p->token.kind == PTC_TOKEN_VALUE || ptc_parse_expected(p, "an argument: %name = @global");
@@ -519,19 +520,19 @@ static bool parse_mesh(ptc_parser_t *p) {
 
 static bool parse_item(ptc_parser_t *p) {
   static const ptc_global_kind_t kinds[] = {PTC_GLOBAL_INPUT, PTC_GLOBAL_PARAM, PTC_GLOBAL_MOMENT,
-                                            PTC_GLOBAL_COUNTER, PTC_GLOBAL_SETTING};
+                                            PTC_GLOBAL_COUNTER, PTC_GLOBAL_SETTING, PTC_GLOBAL_SLOT};
   if (ptc_parse_accept_word(p, "mesh")) return parse_mesh(p);
   if (ptc_parse_accept_word(p, "config"))
     return ptc_parse_attrs(p, PTC_NUM_OPS, &p->module->config);
   if (ptc_parse_accept_word(p, "func")) return parse_func(p);
   for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
     if (ptc_parse_accept_word(p, ptc_global_kind_name(kinds[i]))) return parse_global(p, kinds[i]);
-  return ptc_parse_expected(p, "mesh, config, input, param, moment, counter, setting or func");
+  return ptc_parse_expected(p, "mesh, config, input, param, moment, counter, setting, slot or func");
 }
 
 static bool starts_item(const ptc_parser_t *p) {
   static const char *const words[] = {"mesh",  "config", "func",    "input",
-                                      "param", "moment", "counter", "setting"};
+                                      "param", "moment", "counter", "setting", "slot"};
   for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
     if (ptc_parse_is_word(p, words[i])) return true;
   return false;

@@ -318,7 +318,7 @@ static void put_func(printer_t *p, const ptc_func_t *func) {
   name_block(p, func->body);
   put(p, "\nfunc ");
   put_symbol(p, func->name);
-  put(p, "(");
+  put(p, func->each_micro ? " micro(" : "(");
   for (int32_t i = 0; i < func->body->num_args; i++) {
     const ptc_global_t *global = func->arg_globals[i];
     const ptc_type_t *type = func->body->args[i]->type;
@@ -326,7 +326,7 @@ static void put_func(printer_t *p, const ptc_func_t *func) {
     put_value(p, func->body->args[i]);
     put(p, " = ");
     put_global(p, global);
-    if (!type || (global && same_type(type, global->type))) continue;
+    if (!type || (global && same_type(type, ptc_global_type_in(global, func)))) continue;
     put(p, " : ");
     ptc_type_print(p->out, type);
   }

@@ -89,9 +89,24 @@ ptc_status_t ptc_shape_yield(ptc_module_t *module, const ptc_op_t *op,
   return ptc_shape_begin(module, op, PTC_SHAPE_BUNDLES | PTC_SHAPE_PARTIALS | PTC_SHAPE_FREE_DIMS);
 }
 
-// No results. Values of a function may be bundles; they are not partial.
+static bool returns_slot(const ptc_op_t *op, int32_t index) {
+  const ptc_func_t *func = op->parent ? op->parent->func : NULL;
+  if (!func || index >= func->num_results) return false;
+  const ptc_result_t *result = &func->results[index];
+  return result->kind == PTC_RESULT_STATE && result->global &&
+         result->global->kind == PTC_GLOBAL_SLOT;
+}
+
+// No results. Values of a function may be bundles; those that slots keep may be partial.
 ptc_status_t ptc_shape_return(ptc_module_t *module, const ptc_op_t *op,
                               const ptc_type_t **out_types) {
   (void)out_types;
-  return ptc_shape_begin(module, op, PTC_SHAPE_BUNDLES | PTC_SHAPE_FREE_DIMS);
+  PTC_TRY(
+      ptc_shape_begin(module, op, PTC_SHAPE_BUNDLES | PTC_SHAPE_PARTIALS | PTC_SHAPE_FREE_DIMS));
+  for (int32_t i = 0; i < op->num_operands; i++)
+    if (op->operands[i]->type->num_partial > 0 && !returns_slot(op, i))
+      return ptc_shape_error(module, op, "partial-c1",
+                             "operand %" PRId32 " is a partial result; the op is not linear in it",
+                             i);
+  return PTC_OK;
 }

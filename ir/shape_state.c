@@ -204,6 +204,29 @@ ptc_status_t ptc_shape_unshard(ptc_module_t *module, const ptc_op_t *op,
   return ptc_shape_result(module, op, x->dtype, &dims, &out_types[0]);
 }
 
+// No result; any operand.
+//   c1  to is at least 0
+ptc_status_t ptc_shape_send(ptc_module_t *module, const ptc_op_t *op, const ptc_type_t **out_types) {
+  (void)out_types;
+  PTC_TRY(ptc_shape_begin(module, op, PTC_SHAPE_BUNDLES | PTC_SHAPE_PARTIALS));
+  PTC_SHAPE_CHECK(ptc_op_int(op, "to") >= 0, module, op, 1, "there is no stage %" PRId64,
+                  ptc_op_int(op, "to"));
+  return PTC_OK;
+}
+
+// Result: the given type.
+//   type-c2  the type is given
+//   c1  from is at least 0
+ptc_status_t ptc_shape_recv(ptc_module_t *module, const ptc_op_t *op, const ptc_type_t **out_types) {
+  PTC_TRY(ptc_shape_begin(module, op, 0));
+  const ptc_type_t *given = ptc_shape_given(op, 0);
+  if (!given) return ptc_shape_error(module, op, "type-c2", "the result needs a type");
+  PTC_SHAPE_CHECK(ptc_op_int(op, "from") >= 0, module, op, 1, "there is no stage %" PRId64,
+                  ptc_op_int(op, "from"));
+  out_types[0] = given;
+  return PTC_OK;
+}
+
 // (acc, x). Result: acc's type.
 //   c1  the mesh has the axis
 //   c2  x is a partial sum over the axis and, besides, over the same axes as acc

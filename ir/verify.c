@@ -115,7 +115,7 @@ static ptc_status_t check_global_result(const verify_t *v, int32_t i, const ptc_
   bool ours = global && global->index >= 0 && global->index < v->module->num_globals &&
               v->module->globals[global->index] == global;
   if (!ours) return fail(v, "return-c4", i, "the module has no such global", NULL);
-  bool fits = state ? ptc_type_equal(type, global->type)
+  bool fits = state ? ptc_type_equal(type, ptc_global_type_in(global, v->func))
                     : ptc_dtype_is_float(type->dtype) && same_shape(type, global->type);
   if (!fits) return fail(v, "return-c5", i, "the value has not the global's type", global->path);
   bool may_change = global->kind != PTC_GLOBAL_INPUT && global->kind != PTC_GLOBAL_SETTING;

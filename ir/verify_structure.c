@@ -147,7 +147,10 @@ static void check_global(structure_t *v, const ptc_global_t *global) {
       fail(v, global->loc, "global-c2", "%s: turns %" PRId64 ":%" PRId64 " are out of range",
            subject, global->turn_first[i], global->turn_step[i]);
   }
-  if (type->num_partial)
+  const ptc_attr_t *slots = ptc_attrs_find(&global->attrs, "slots");
+  if (slots && (slots->kind != PTC_ATTR_INT || slots->u.i < 1))
+    fail(v, global->loc, "global-c7", "%s: the number of slots must be a positive integer", subject);
+  if (type->num_partial && global->kind != PTC_GLOBAL_SLOT)
     fail(v, global->loc, "global-c3", "%s: a global is not a partial result", subject);
   bool scalar = global->kind == PTC_GLOBAL_COUNTER || global->kind == PTC_GLOBAL_SETTING;
   if (scalar && (type->num_dims || type->num_counts))
@@ -178,7 +181,7 @@ static void check_args(structure_t *v) {
            func->name);
       continue;
     }
-    if (type && !ptc_type_equal(type, global->type))
+    if (type && !ptc_type_equal(type, ptc_global_type_in(global, func)))
       fail(v, func->loc, "func-c2", "argument %" PRId32 " of \"%s\" has not the type of \"%s\"", i,
            func->name, global->path);
     if (ptc_map_get(&bound, global))

@@ -69,6 +69,7 @@ void ptc_semantics_fill(ptc_interp_t *interp, const ptc_module_t *module, uint64
     const double value = scale ? 1 : ptc_attrs_float(&global->attrs, "value", 0);
     for (int64_t i = 0; i < count; i++) {
       switch (global->kind) {
+        case PTC_GLOBAL_SLOT:
         case PTC_GLOBAL_MOMENT: whole[i] = 0; break;
         case PTC_GLOBAL_COUNTER:
         case PTC_GLOBAL_SETTING: whole[i] = value; break;

@@ -1,6 +1,6 @@
 // dce: removes what no result of a function depends on: ops, the carried, per-turn and collected
-// values of repeats, and arguments of functions. Every op is free of effects, so that a value is
-// live exactly if a return reaches it.
+// values of repeats, and arguments of functions. All ops but
+// transfers are free of effects: a value is live exactly if a return or a transfer reaches it.
 #include "ir/base/vec.h"
 #include "ir/op.h"
 #include "passes/pass.h"
@@ -36,6 +36,13 @@ static void follow(live_t *live, const ptc_value_t *value) {
     mark(live, repeat->operands[operand]);
     if (operand < repeat->num_carry) mark(live, repeat->body->last->operands[operand]);
   }
+}
+
+// A transfer stays, for the stage at its other end.
+static void mark_effect(ptc_op_t *op, void *arg) {
+  if (!ptc_op_has_trait(op, PTC_TRAIT_TRANSFER)) return;
+  for (int32_t i = 0; i < op->num_operands; i++) mark(arg, op->operands[i]);
+  for (int32_t i = 0; i < op->num_results; i++) mark(arg, op->results[i]);
 }
 
 static bool op_is_live(const live_t *live, const ptc_op_t *op) {
@@ -84,6 +91,7 @@ static bool clean_func(ptc_func_t *func) {
   live_t live = {0};
   const ptc_op_t *ret = ptc_func_return(func);
   for (int32_t i = 0; ret && i < ret->num_operands; i++) mark(&live, ret->operands[i]);
+  ptc_block_walk(func->body, mark_effect, &live);
   while (live.work.len > 0) follow(&live, live.work.data[--live.work.len]);
   bool changed = sweep(&live, func->body);
   for (int32_t i = func->body->num_args; i-- > 0;)

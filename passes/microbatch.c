@@ -451,7 +451,7 @@ static void add_axis(ptc_module_t *module, const char *name, int64_t size) {
 
 // |micro_batch|: samples of one micro-batch on all |num_parts| devices over which b lies.
 static ptc_status_t visit_func(ptc_module_t *module, ptc_func_t *func, int64_t micro_batch,
-                               int64_t num_parts) {
+                               int64_t num_parts, bool pipeline) {
   ptc_micro_t m = {.module = module, .func = func};
   m.dim = ptc_module_intern(module, ptc_attrs_string(&module->config, "batch_dim", "b"));
   m.axis = ptc_module_intern(module, "micro");
@@ -460,13 +460,14 @@ static ptc_status_t visit_func(ptc_module_t *module, ptc_func_t *func, int64_t m
   m.axis_ref = axis_ref;
   int64_t batch = 0;
   if (!func_has_batch(&m, &batch)) return PTC_OK;
+  if (micro_batch == 0) micro_batch = batch;
   if (batch % micro_batch != 0)
     return ptc_error(
         module->diag, func->loc, PTC_INVALID_INPUT, "microbatch-divides",
         "the batch of %" PRId64 " samples is not divisible by micro_batch (%" PRId64 ")%s", batch,
         micro_batch / num_parts, num_parts > 1 ? " times the devices of dp and ep" : "");
   m.count = batch / micro_batch;
-  if (m.count <= 1) return PTC_OK;
+  if (m.count <= 1 && !pipeline) return PTC_OK;
   add_axis(module, m.axis, m.count);
   const ptc_status_t status = split_func(&m);
   ptc_map_deinit(&m.deps);
@@ -482,17 +483,19 @@ static ptc_status_t visit_func(ptc_module_t *module, ptc_func_t *func, int64_t m
 ptc_status_t ptc_pass_microbatch(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
   (void)ctx;
   const ptc_attr_t *attr = ptc_attrs_find(&module->config, "micro_batch");
-  if (!attr) return PTC_OK;
-  const double micro_batch = ptc_config_number(module, "micro_batch", 0);
   ptc_parallel_t parallel;
   PTC_TRY(ptc_parallel_read(module, &parallel));
+  // The stages of a pipeline work on micro-batches, even if there is but one.
+  const bool pipeline = parallel.size[PTC_AXIS_PP] > 1;
+  if (!attr && !pipeline) return PTC_OK;
+  const double micro_batch = ptc_config_number(module, "micro_batch", 0);
   const int64_t parts = parallel.size[PTC_AXIS_DP] * parallel.size[PTC_AXIS_EP];
-  if (micro_batch < 1)
+  if (attr && micro_batch < 1)
     return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "microbatch-divides",
                      "micro_batch must be at least 1");
   for (ptc_func_t *func = module->funcs; func; func = func->next)
     if (strcmp(func->name, "init") != 0)
-      PTC_TRY(visit_func(module, func, (int64_t)micro_batch * parts, parts));
+      PTC_TRY(visit_func(module, func, (int64_t)micro_batch * parts, parts, pipeline));
   ptc_simplify_dce(module);
   return PTC_OK;
 }

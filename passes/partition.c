@@ -40,10 +40,8 @@ static ptc_status_t partition(ptc_part_t *p) {
 ptc_status_t ptc_pass_partition(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
   ptc_part_t p = {.module = module, .scratch = &ctx->scratch};
   PTC_TRY(ptc_parallel_read(module, &p.parallel));
-  if (p.parallel.world == 1) return PTC_OK;
-  if (p.parallel.size[PTC_AXIS_PP] > 1)
-    return ptc_error(module->diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "partition-pipeline",
-                     "pipelines cannot be compiled yet: set pp = 1");
+  // The devices of one stage: split_stages comes later.
+  if (p.parallel.world == p.parallel.size[PTC_AXIS_PP]) return PTC_OK;
   p.batch = ptc_module_intern(module, ptc_attrs_string(&module->config, "batch_dim", "b"));
   p.micro = ptc_module_intern(module, "micro");
   return partition(&p);

@@ -100,10 +100,23 @@ static void order_interleaved(maker_t *m, int32_t stage, int32_t more) {
   }
 }
 
+static void order_forward(maker_t *m, int32_t stage) {
+  const int32_t total = m->schedule->num_micro * m->schedule->num_chunks;
+  for (int32_t i = 0; i < total; i++) {
+    int32_t chunk, micro;
+    interleaved_at(m->schedule, i, &chunk, &micro);
+    push(m, stage, PTC_WORK_F, chunk, micro);
+  }
+}
+
 static void order_stage(maker_t *m, int32_t stage, int32_t more) {
   const ptc_schedule_t *s = m->schedule;
   const int32_t left = s->num_stages - stage - 1;
   m->lists[stage].len = 0;
+  if (s->forward) {
+    order_forward(m, stage);
+    return;
+  }
   switch (s->kind) {
     case PTC_SCHEDULE_GPIPE: order_plain(m, stage, s->num_micro); break;
     case PTC_SCHEDULE_1F1B: order_plain(m, stage, left < s->num_micro ? left : s->num_micro); break;
@@ -249,32 +262,50 @@ static void finish(maker_t *m, ptc_arena_t *arena) {
   PTC_VEC_FREE(&events);
 }
 
-ptc_schedule_t *ptc_schedule_new(ptc_arena_t *arena, ptc_schedule_kind_t kind, int32_t num_stages,
-                                 int32_t num_chunks, int32_t num_micro,
-                                 const ptc_schedule_costs_t *costs) {
+static ptc_schedule_t *make(ptc_arena_t *arena, ptc_schedule_t schedule,
+                            const ptc_schedule_costs_t *costs) {
   ptc_schedule_t *s = PTC_ARENA_NEW(arena, ptc_schedule_t);
-  *s = (ptc_schedule_t){.kind = kind,
-                        .num_stages = num_stages,
-                        .num_chunks = num_chunks,
-                        .num_micro = num_micro,
-                        .split_w = kind == PTC_SCHEDULE_ZB_H1};
+  *s = schedule;
   maker_t m = {.schedule = s, .costs = {1, 1, 1, 0}};
   // Tasks that take no time would have no order.
   if (costs && costs->f > 0 && costs->b > 0 && costs->w > 0) m.costs = *costs;
-  const size_t bytes = (size_t)num_stages * (size_t)num_chunks * (size_t)num_micro * sizeof(double);
-  for (int32_t k = 0; k < 3; k++) m.done[k] = ptc_xmalloc(bytes);
-  m.lists = ptc_xmalloc((size_t)num_stages * sizeof(*m.lists));
-  memset(m.lists, 0, (size_t)num_stages * sizeof(*m.lists));
+  const size_t cells = (size_t)s->num_stages * (size_t)s->num_chunks * (size_t)s->num_micro;
+  for (int32_t k = 0; k < 3; k++) m.done[k] = ptc_xmalloc(cells * sizeof(double));
+  m.lists = ptc_xmalloc((size_t)s->num_stages * sizeof(*m.lists));
+  memset(m.lists, 0, (size_t)s->num_stages * sizeof(*m.lists));
   // Interleaved waits forever where groups are not full; with more F before the first B it does not.
   for (int32_t more = 0;; more++) {
-    for (int32_t stage = 0; stage < num_stages; stage++) order_stage(&m, stage, more);
+    for (int32_t stage = 0; stage < s->num_stages; stage++) order_stage(&m, stage, more);
     if (simulate(&m)) break;
   }
   finish(&m, arena);
-  for (int32_t stage = 0; stage < num_stages; stage++) PTC_VEC_FREE(&m.lists[stage]);
+  for (int32_t stage = 0; stage < s->num_stages; stage++) PTC_VEC_FREE(&m.lists[stage]);
   free(m.lists);
   for (int32_t k = 0; k < 3; k++) free(m.done[k]);
   return s;
+}
+
+ptc_schedule_t *ptc_schedule_new(ptc_arena_t *arena, ptc_schedule_kind_t kind, int32_t num_stages,
+                                 int32_t num_chunks, int32_t num_micro,
+                                 const ptc_schedule_costs_t *costs) {
+  return make(arena,
+              (ptc_schedule_t){.kind = kind,
+                               .num_stages = num_stages,
+                               .num_chunks = num_chunks,
+                               .num_micro = num_micro,
+                               .split_w = kind == PTC_SCHEDULE_ZB_H1},
+              costs);
+}
+
+ptc_schedule_t *ptc_schedule_new_forward(ptc_arena_t *arena, int32_t num_stages, int32_t num_chunks,
+                                         int32_t num_micro) {
+  return make(arena,
+              (ptc_schedule_t){.kind = PTC_SCHEDULE_GPIPE,
+                               .num_stages = num_stages,
+                               .num_chunks = num_chunks,
+                               .num_micro = num_micro,
+                               .forward = true},
+              NULL);
 }
 
 // --- what a schedule takes

@@ -59,6 +59,7 @@ typedef struct ptc_schedule_s {
   ptc_schedule_kind_t kind;
   int32_t num_stages, num_chunks, num_micro;
   bool split_w;  // W is apart
+  bool forward;  // there is no B
   ptc_stage_order_t *stages;
   double makespan;  // simulated; transfers take no time of a stage
 } ptc_schedule_t;
@@ -75,6 +76,10 @@ const char *ptc_work_name(ptc_work_kind_t kind);                           // "F
 ptc_schedule_t *ptc_schedule_new(ptc_arena_t *arena, ptc_schedule_kind_t kind, int32_t num_stages,
                                  int32_t num_chunks, int32_t num_micro,
                                  const ptc_schedule_costs_t *costs);
+
+// F and its transfers alone, as eval runs them.
+ptc_schedule_t *ptc_schedule_new_forward(ptc_arena_t *arena, int32_t num_stages, int32_t num_chunks,
+                                         int32_t num_micro);
 
 // Replays the lists. False, with what is wrong in |out_why|: work that is missing, double or out of order, a
 // transfer without its pair, a wait that never ends. |rendezvous|: a send waits for its receive.

@@ -136,7 +136,7 @@ static bool check_complete(const replay_t *r) {
   for (int32_t part = 0; part < s->num_stages * s->num_chunks; part++)
     for (int32_t micro = 0; micro < s->num_micro; micro++) {
       const uint8_t done = r->tasks[cell(r, part, micro)];
-      if (done == (s->split_w ? 7 : 3)) continue;
+      if (done == (s->forward ? 1 : s->split_w ? 7 : 3)) continue;
       ptc_str_printf(r->why, "part %d, micro-batch %d: F, B or W is missing, or W is not apart",
                      part, micro);
       return false;

@@ -13,6 +13,7 @@
 #include "codegen/cuda_codegen.h"
 #include "ir/text.h"
 #include "passes/lower_plan.h"
+#include "passes/parallel.h"
 #include "runtime/cpu/compiler.h"
 #include "runtime/hash.h"
 #include "runtime/plan_folder.h"
@@ -93,6 +94,11 @@ static ptc_status_t build_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, const 
 ptc_status_t ptc_emit(ptc_pass_ctx_t *ctx, ptc_module_t *module, const char *target,
                       ptc_emitted_t *out_emitted) {
   *out_emitted = (ptc_emitted_t){0};
+  ptc_parallel_t parallel;
+  PTC_TRY(ptc_parallel_read(module, &parallel));
+  if (parallel.size[PTC_AXIS_PP] > 1)
+    return ptc_error(module->diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "emit-pipeline",
+                     "plans of pipelines cannot be written yet: set pp = 1");
   if (!ptc_plan_target_is_cuda(target)) PTC_TRY(ptc_compiler_check_target(module->diag, target));
   PTC_TRY(ptc_pass_run(ctx, module, "fuse"));
   if (ctx->stopped) return PTC_OK;
