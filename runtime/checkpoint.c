@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/agree.h"
 #include "runtime/checkpoint_impl.h"
 
 // Folders that are no checkpoint yet, or no longer: ".step-00000012.PID.tmp".
@@ -168,19 +169,94 @@ static ptc_status_t write_all(writer_t *w, const ptc_checkpoint_state_t *state,
   return ptc_sync_folder(w->parent) ? PTC_OK : cannot_write(w, w->parent);
 }
 
+// |pid|: of the process that answers for the temporary folder.
+static void name_folders(writer_t *w, const char *run, int64_t step, long pid) {
+  w->parent = ptc_arena_printf(&w->arena, "%s/ckpt", run);
+  w->folder = ptc_arena_printf(&w->arena, "%s/step-%08lld", w->parent, (long long)step);
+  w->temporary = ptc_arena_printf(&w->arena, "%s/.step-%08lld.%ld%s", w->parent, (long long)step,
+                                  pid, temporary_end);
+}
+
 ptc_status_t ptc_checkpoint_write(ptc_diag_t *diag, const char *run,
                                   const ptc_checkpoint_state_t *state,
                                   const ptc_host_tensor_t *model, int64_t num_model,
                                   const ptc_host_tensor_t *optimizer, int64_t num_optimizer,
                                   int32_t keep) {
   writer_t w = {.diag = diag};
-  w.parent = ptc_arena_printf(&w.arena, "%s/ckpt", run);
-  w.folder = ptc_arena_printf(&w.arena, "%s/step-%08lld", w.parent, (long long)state->step);
-  w.temporary = ptc_arena_printf(&w.arena, "%s/.step-%08lld.%ld%s", w.parent,
-                                 (long long)state->step, (long)getpid(), temporary_end);
+  name_folders(&w, run, state->step, (long)getpid());
   ptc_status_t status = write_all(&w, state, model, num_model, optimizer, num_optimizer);
   remove_folder(&w.arena, w.temporary);  // what failed, or the one that was replaced
   if (status == PTC_OK) remove_old(&w, run, keep);
+  ptc_arena_deinit(&w.arena);
+  return status;
+}
+
+// --- of many ranks
+
+static ptc_status_t write_shards(writer_t *w, ptc_comm_t *comm, const char *name,
+                                 const ptc_shard_t *shards, int64_t count,
+                                 ptc_manifest_file_t *out) {
+  const char *path = ptc_arena_printf(&w->arena, "%s/%s", w->temporary, name);
+  const char **names = PTC_ARENA_ARRAY(&w->arena, const char *, count);
+  uint32_t *crcs = PTC_ARENA_ARRAY(&w->arena, uint32_t, count);
+  ptc_shards_file_t file;
+  const ptc_status_t status = ptc_shards_write(w->diag, comm, path, shards, count, &file);
+  for (int64_t i = 0; i < count; i++) {
+    names[i] = shards[i].whole.name;
+    if (file.tensor_crcs) crcs[i] = file.tensor_crcs[i];
+  }
+  *out = (ptc_manifest_file_t){.name = name,
+                               .bytes = file.bytes,
+                               .crc = file.crc,
+                               .num_tensors = count,
+                               .tensors = names,
+                               .tensor_crcs = crcs};
+  free(file.tensor_crcs);
+  return status;
+}
+
+static ptc_status_t begin_folder(writer_t *w) {
+  if (!make_folders(&w->arena, w->parent)) return cannot_write(w, w->parent);
+  remove_left_overs(w);
+  return mkdir(w->temporary, 0777) == 0 ? PTC_OK : cannot_write(w, w->temporary);
+}
+
+static ptc_status_t end_folder(writer_t *w, const ptc_checkpoint_state_t *state,
+                               const ptc_manifest_file_t *files) {
+  PTC_TRY(write_manifest(w, state, files, 2));
+  if (!ptc_sync_folder(w->temporary)) return cannot_write(w, w->temporary);
+  PTC_TRY(publish(w));
+  return ptc_sync_folder(w->parent) ? PTC_OK : cannot_write(w, w->parent);
+}
+
+static ptc_status_t write_all_shards(writer_t *w, ptc_comm_t *comm,
+                                     const ptc_checkpoint_state_t *state, const ptc_shard_t *model,
+                                     int64_t num_model, const ptc_shard_t *optimizer,
+                                     int64_t num_optimizer) {
+  const bool root = comm->rank == 0;
+  ptc_manifest_file_t files[2];
+  PTC_TRY(ptc_agree_status(comm, w->diag, root ? begin_folder(w) : PTC_OK));
+  PTC_TRY(write_shards(w, comm, "model.safetensors", model, num_model, &files[0]));
+  PTC_TRY(write_shards(w, comm, "optimizer.safetensors", optimizer, num_optimizer, &files[1]));
+  return ptc_agree_status(comm, w->diag, root ? end_folder(w, state, files) : PTC_OK);
+}
+
+ptc_status_t ptc_checkpoint_write_shards(ptc_diag_t *diag, ptc_comm_t *comm, const char *run,
+                                         const ptc_checkpoint_state_t *state,
+                                         const ptc_shard_t *model, int64_t num_model,
+                                         const ptc_shard_t *optimizer, int64_t num_optimizer,
+                                         int32_t keep) {
+  writer_t w = {.diag = diag};
+  // Rank 0 answers for the folder, so that all use its number.
+  int64_t pid;
+  PTC_TRY(ptc_agree_most(comm, diag, comm->rank == 0 ? (int64_t)getpid() : 0, &pid));
+  name_folders(&w, run, state->step, (long)pid);
+  const ptc_status_t status =
+      write_all_shards(&w, comm, state, model, num_model, optimizer, num_optimizer);
+  if (comm->rank == 0) {
+    remove_folder(&w.arena, w.temporary);
+    if (status == PTC_OK) remove_old(&w, run, keep);
+  }
   ptc_arena_deinit(&w.arena);
   return status;
 }

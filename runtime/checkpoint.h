@@ -6,6 +6,7 @@
 
 #include "ir/base/diag.h"
 #include "runtime/safetensors.h"
+#include "runtime/shards.h"
 
 enum { PTC_CHECKPOINT_VERSION = 1 };
 
@@ -35,6 +36,14 @@ ptc_status_t ptc_checkpoint_write(ptc_diag_t *diag, const char *run,
                                   const ptc_host_tensor_t *optimizer, int64_t num_optimizer,
                                   int32_t keep);
 
+// The same by all ranks of |comm|: each has its parts of the same tensors in the same order, and what rank 0 says of
+// the run counts. All ranks return an error if one has failed.
+ptc_status_t ptc_checkpoint_write_shards(ptc_diag_t *diag, ptc_comm_t *comm, const char *run,
+                                         const ptc_checkpoint_state_t *state,
+                                         const ptc_shard_t *model, int64_t num_model,
+                                         const ptc_shard_t *optimizer, int64_t num_optimizer,
+                                         int32_t keep);
+
 // --- reading
 
 // An open checkpoint, every byte of it checked.
@@ -59,6 +68,9 @@ void ptc_checkpoint_close(ptc_checkpoint_t *checkpoint);
 // has, and all are there: else "checkpoint-tensor", and some may have been copied.
 ptc_status_t ptc_checkpoint_load(ptc_diag_t *diag, const ptc_checkpoint_t *checkpoint,
                                  const ptc_host_tensor_t *tensors, int64_t count);
+// Takes the parts out of the tensors of their names, which have the whole ones' shapes: else "checkpoint-tensor".
+ptc_status_t ptc_checkpoint_load_shards(ptc_diag_t *diag, const ptc_checkpoint_t *checkpoint,
+                                        const ptc_shard_t *shards, int64_t count);
 // The folders of a run's checkpoints, the latest first, whether they are intact or not; the texts live in |arena|.
 // A run without any has none.
 int64_t ptc_checkpoint_list(ptc_arena_t *arena, const char *run, const char *const **out_folders);

@@ -150,8 +150,10 @@ void ptc_checkpoint_close(ptc_checkpoint_t *checkpoint) {
 
 // --- loading
 
-static ptc_status_t load_one(ptc_diag_t *diag, const ptc_checkpoint_t *checkpoint,
-                             const ptc_host_tensor_t *tensor) {
+// The entry of |tensor|'s name, of its dtype and shape.
+static ptc_status_t find_tensor(ptc_diag_t *diag, const ptc_checkpoint_t *checkpoint,
+                                const ptc_host_tensor_t *tensor,
+                                const ptc_tensor_entry_t **out_entry) {
   const ptc_tensor_entry_t *entry = NULL;
   for (int32_t i = 0; i < checkpoint->num_files && !entry; i++)
     entry = ptc_safetensors_find(&checkpoint->files[i], tensor->name);
@@ -163,12 +165,26 @@ static ptc_status_t load_one(ptc_diag_t *diag, const ptc_checkpoint_t *checkpoin
                      "the checkpoint \"%s\" has \"%s\" %s; it is of another model",
                      checkpoint->folder, tensor->name,
                      entry ? "with another shape or dtype" : "not");
-  if (entry->bytes) memcpy(tensor->data, entry->data, (size_t)entry->bytes);
+  *out_entry = entry;
   return PTC_OK;
 }
 
 ptc_status_t ptc_checkpoint_load(ptc_diag_t *diag, const ptc_checkpoint_t *checkpoint,
                                  const ptc_host_tensor_t *tensors, int64_t count) {
-  for (int64_t i = 0; i < count; i++) PTC_TRY(load_one(diag, checkpoint, &tensors[i]));
+  for (int64_t i = 0; i < count; i++) {
+    const ptc_tensor_entry_t *entry;
+    PTC_TRY(find_tensor(diag, checkpoint, &tensors[i], &entry));
+    if (entry->bytes) memcpy(tensors[i].data, entry->data, (size_t)entry->bytes);
+  }
+  return PTC_OK;
+}
+
+ptc_status_t ptc_checkpoint_load_shards(ptc_diag_t *diag, const ptc_checkpoint_t *checkpoint,
+                                        const ptc_shard_t *shards, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    const ptc_tensor_entry_t *entry;
+    PTC_TRY(find_tensor(diag, checkpoint, &shards[i].whole, &entry));
+    if (entry->bytes) ptc_shard_load(&shards[i], entry->data);
+  }
   return PTC_OK;
 }

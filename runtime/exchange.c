@@ -9,7 +9,7 @@
 
 // What belongs to one collective step.
 typedef struct entry_s {
-  int32_t group;
+  int32_t group, list;
   const char *context;
   ptc_loc_t loc;
 } entry_t;
@@ -22,6 +22,7 @@ struct ptc_exchange_s {
   int32_t num_steps;
   PTC_VEC(const ptc_collective_t *) kinds;  // one per distinct list of axes
   PTC_VEC(int32_t) groups;                  // of the communicator, for each of them
+  PTC_VEC(int64_t) bytes;                   // read from peers, per list and kind
 };
 
 static bool same_axes(const ptc_collective_t *a, const ptc_collective_t *b) {
@@ -32,19 +33,22 @@ static bool same_axes(const ptc_collective_t *a, const ptc_collective_t *b) {
 }
 
 static ptc_status_t make_group(ptc_diag_t *diag, ptc_exchange_t *x, const ptc_collective_t *c,
-                               int32_t *out_group) {
+                               entry_t *entry) {
   for (int64_t i = 0; i < x->kinds.len; i++) {
-    *out_group = x->groups.data[i];
+    entry->group = x->groups.data[i];
+    entry->list = (int32_t)i;
     if (same_axes(x->kinds.data[i], c)) return PTC_OK;
   }
+  entry->list = (int32_t)x->kinds.len;
   const ptc_mesh_t *mesh = &x->plan->mesh;
   const int64_t size = ptc_group_size(mesh, c->axes, c->num_axes);
   int32_t *ranks = PTC_ARENA_ARRAY(&x->arena, int32_t, size);
   for (int64_t g = 0; g < size; g++)
     ranks[g] = (int32_t)ptc_group_rank(mesh, c->axes, c->num_axes, x->comm->rank, g);
-  PTC_TRY(ptc_comm_group(x->comm, diag, ranks, (int32_t)size, out_group));
+  PTC_TRY(ptc_comm_group(x->comm, diag, ranks, (int32_t)size, &entry->group));
   PTC_VEC_PUSH(&x->kinds, c);
-  PTC_VEC_PUSH(&x->groups, *out_group);
+  PTC_VEC_PUSH(&x->groups, entry->group);
+  for (int k = 0; k < PTC_NUM_COLLECTIVES; k++) PTC_VEC_PUSH(&x->bytes, 0);
   return PTC_OK;
 }
 
@@ -70,7 +74,7 @@ static ptc_status_t add_steps(ptc_diag_t *diag, ptc_exchange_t *x, const ptc_ste
     if (steps[i].kind != PTC_STEP_COLLECTIVE) continue;
     const ptc_collective_t *c = steps[i].collective;
     entry_t *entry = PTC_ARENA_NEW(&x->arena, entry_t);
-    PTC_TRY(make_group(diag, x, c, &entry->group));
+    PTC_TRY(make_group(diag, x, c, entry));
     entry->context = context_of(x, &steps[i]);
     entry->loc = (ptc_loc_t){.file = c->loc_file, .line = c->loc_line};
     ptc_map_set(&x->entries, c, entry);
@@ -106,20 +110,30 @@ void ptc_exchange_destroy(ptc_exchange_t *exchange) {
   ptc_map_deinit(&exchange->entries);
   PTC_VEC_FREE(&exchange->kinds);
   PTC_VEC_FREE(&exchange->groups);
+  PTC_VEC_FREE(&exchange->bytes);
   ptc_arena_deinit(&exchange->arena);
   free(exchange);
 }
 
 ptc_status_t ptc_exchange_run(ptc_diag_t *diag, ptc_exchange_t *exchange, const ptc_step_t *step,
                               void *const *args) {
-  const entry_t *entry = ptc_map_get(&exchange->entries, step->collective);
+  const ptc_collective_t *c = step->collective;
+  const entry_t *entry = ptc_map_get(&exchange->entries, c);
+  const int64_t before = ptc_comm_bytes(exchange->comm, entry->group, c->kind);
   ptc_comm_set_context(exchange->comm, entry->context, entry->loc);
-  return ptc_comm_collective(exchange->comm, diag, entry->group, step->collective, args);
+  PTC_TRY(ptc_comm_collective(exchange->comm, diag, entry->group, c, args));
+  exchange->bytes.data[entry->list * PTC_NUM_COLLECTIVES + (int32_t)c->kind] +=
+      ptc_comm_bytes(exchange->comm, entry->group, c->kind) - before;
+  return PTC_OK;
 }
 
 int64_t ptc_exchange_bytes(const ptc_exchange_t *exchange, const ptc_collective_t *collective) {
   const entry_t *entry = ptc_map_get(&exchange->entries, collective);
-  return entry ? ptc_comm_bytes(exchange->comm, entry->group, collective->kind) : 0;
+  return exchange->bytes.data[entry->list * PTC_NUM_COLLECTIVES + (int32_t)collective->kind];
+}
+
+void ptc_exchange_forget(ptc_exchange_t *exchange) {
+  for (int64_t i = 0; i < exchange->bytes.len; i++) exchange->bytes.data[i] = 0;
 }
 
 ptc_comm_t *ptc_exchange_comm(const ptc_exchange_t *exchange) { return exchange->comm; }

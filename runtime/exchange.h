@@ -17,8 +17,10 @@ void ptc_exchange_destroy(ptc_exchange_t *exchange);  // NULL is allowed
 ptc_status_t ptc_exchange_run(ptc_diag_t *diag, ptc_exchange_t *exchange, const ptc_step_t *step,
                               void *const *args);
 
-// Bytes that this rank has read from its peers for |collective|'s group and kind so far.
+// Bytes that this rank has read from its peers for collectives of the plan with the axes and the kind of |collective|,
+// as the communicator counts them; since the start, or the latest ptc_exchange_forget.
 int64_t ptc_exchange_bytes(const ptc_exchange_t *exchange, const ptc_collective_t *collective);
+void ptc_exchange_forget(ptc_exchange_t *exchange);
 ptc_comm_t *ptc_exchange_comm(const ptc_exchange_t *exchange);
 
 #endif  // PTC_RUNTIME_EXCHANGE_H_

@@ -313,6 +313,7 @@ ptc_status_t ptc_executor_run(ptc_diag_t *diag, ptc_executor_t *executor, const 
 
 void ptc_executor_set_profile(ptc_executor_t *executor, bool on) {
   executor->profiling = on;
+  if (on && executor->exchange) ptc_exchange_forget(executor->exchange);
   if (on)
     memset(executor->times, 0, sizeof *executor->times * (size_t)(executor->plan->num_kernels + 2));
 }

@@ -93,6 +93,10 @@ void ptc_safetensors_writer_deinit(ptc_safetensors_writer_t *writer);
 ptc_status_t ptc_safetensors_save(ptc_diag_t *diag, const char *path,
                                   const ptc_host_tensor_t *tensors, int64_t count);
 
+// Writes the header of such a file, and room for the data, which hold zeros or anything. The file is not synced.
+ptc_status_t ptc_safetensors_reserve(ptc_diag_t *diag, const char *path,
+                                     const ptc_host_tensor_t *tensors, int64_t count);
+
 // --- values as doubles, for small files
 
 // One array, row-major. Values are doubles in memory, |dtype| in the file.

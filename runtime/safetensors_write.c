@@ -185,6 +185,24 @@ ptc_status_t ptc_safetensors_save(ptc_diag_t *diag, const char *path,
   return status;
 }
 
+ptc_status_t ptc_safetensors_reserve(ptc_diag_t *diag, const char *path,
+                                     const ptc_host_tensor_t *tensors, int64_t count) {
+  ptc_safetensors_writer_t writer;
+  ptc_status_t status = ptc_safetensors_create(diag, path, tensors, count, &writer);
+  int64_t bytes = writer.file_bytes;
+  for (int64_t i = 0; i < count; i++) bytes += ptc_host_tensor_bytes(&tensors[i]);
+  if (status == PTC_OK && ftruncate(writer.fd, (off_t)bytes) != 0)
+    status = fail(&writer, strerror(errno));
+  if (status == PTC_OK && rename(writer.temporary.data, path) != 0)
+    status = fail(&writer, strerror(errno));
+  if (status == PTC_OK) {
+    close(writer.fd);
+    writer.fd = -1;
+  }
+  ptc_safetensors_writer_deinit(&writer);
+  return status;
+}
+
 // --- doubles
 
 static ptc_status_t put_doubles(ptc_safetensors_writer_t *writer,
