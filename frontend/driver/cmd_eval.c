@@ -86,7 +86,7 @@ static ptc_status_t evaluate(ptc_session_t *session, const void *arg) {
   ptc_status_t status = ptc_run_state_load_params(session, args->ckpt);
   if (status == PTC_OK) status = ptc_evaluate(session, data, args->max_batches, &e);
   ptc_data_close(data);
-  if (status != PTC_OK || *ptc_interrupt_flag()) return status;
+  if (status != PTC_OK || e.interrupted || !ptc_session_is_root(session)) return status;
   printf("loss %.9g\n", e.loss);
   for (int32_t i = 0; i < e.num_values; i++)
     if (e.num_values > 1)

@@ -139,15 +139,19 @@ static void print_token(const ptc_sampler_t *sampler, int64_t token) {
 
 static ptc_status_t write_tokens(ptc_session_t *session, ptc_sampler_t *sampler,
                                  const sample_args_t *args, tokens_t *tokens) {
+  const bool root = ptc_session_is_root(session);
   PTC_TRY(read_prompt(session, sampler, args->prompt, tokens));
-  for (int64_t i = 0; i < tokens->len; i++) print_token(sampler, tokens->data[i]);
-  for (int64_t i = 0; i < args->length && !*ptc_interrupt_flag(); i++) {
+  for (int64_t i = 0; i < tokens->len && root; i++) print_token(sampler, tokens->data[i]);
+  for (int64_t i = 0; i < args->length; i++) {
     int64_t token;
+    bool interrupted;
+    PTC_TRY(ptc_session_interrupted(session, &interrupted));
+    if (interrupted) break;
     PTC_TRY(ptc_sampler_next(sampler, tokens->data, tokens->len, &args->sample, i, &token));
     PTC_VEC_PUSH(tokens, token);
-    print_token(sampler, token);
+    if (root) print_token(sampler, token);
   }
-  putchar('\n');
+  if (root) putchar('\n');
   return PTC_OK;
 }
 

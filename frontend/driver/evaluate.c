@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "frontend/driver/interrupt.h"
-
 static bool is_measured(const ptc_session_t *session, const ptc_plan_result_t *result) {
   return (strcmp(result->role, "loss") == 0 || strcmp(result->role, "metric") == 0) &&
          session->plan->buffers[result->buffer].num_dims == 0;
@@ -22,8 +20,10 @@ ptc_status_t ptc_evaluate(ptc_session_t *session, const ptc_data_t *data, int64_
   bool fillable;
   const int64_t batch = ptc_session_batch(session, &fillable);
   double loss = 0, weight = 0, weights[PTC_MAX_EVALUATED] = {0};
-  for (int64_t i = 0; i < num_batches && !*ptc_interrupt_flag(); i++) {
+  for (int64_t i = 0; i < num_batches; i++) {
     int64_t samples;
+    PTC_TRY(ptc_session_interrupted(session, &e->interrupted));
+    if (e->interrupted) break;
     PTC_TRY(ptc_session_fill(session, data, i, &samples));
     if (samples < batch && !fillable && i > 0) break;
     PTC_TRY(ptc_executor_run(session->diag, session->executor, session->eval));

@@ -9,6 +9,7 @@ enum { PTC_MAX_EVALUATED = 64 };
 typedef struct ptc_evaluation_s {
   double loss;  // mean of the sum of all losses; NaN if there was no batch
   int64_t num_batches, num_samples;
+  bool interrupted;  // before it was done
   // Mean of each loss and metric, the first of them; names "loss.NAME" and "metric.NAME" are for the reader.
   int32_t num_values;
   const ptc_plan_result_t *results[PTC_MAX_EVALUATED];

@@ -13,7 +13,7 @@ typedef struct ptc_plan_command_s {
   const void *args;
 } ptc_plan_command_t;
 
-// Opens the plan, works on it, and prints all diagnostics.
+// Opens the plan, works on it on all ranks (ranks.h), and prints all diagnostics.
 ptc_status_t ptc_plan_command(const ptc_plan_command_t *command);
 
 #endif  // PTC_FRONTEND_DRIVER_PLAN_COMMAND_H_

@@ -9,7 +9,8 @@
 #include "frontend/driver/units.h"
 
 typedef struct row_s {
-  const ptc_plan_kernel_t *kernel;  // NULL: all copies
+  const ptc_plan_kernel_t *kernel;  // NULL: what |what| says
+  const char *what;
   ptc_kernel_time_t time;
 } row_t;
 
@@ -22,11 +23,12 @@ static int by_time(const void *a, const void *b) {
 static row_t *make_rows(const ptc_plan_t *plan, const ptc_executor_t *executor,
                         int32_t *out_count) {
   const ptc_kernel_time_t *times = ptc_executor_profile(executor);
-  row_t *rows = ptc_xmalloc(sizeof *rows * (size_t)(plan->num_kernels + 1));
+  row_t *rows = ptc_xmalloc(sizeof *rows * (size_t)(plan->num_kernels + 2));
   *out_count = 0;
-  for (int32_t k = 0; k <= plan->num_kernels; k++)
+  for (int32_t k = 0; k < plan->num_kernels + 2; k++)
     if (times[k].num_calls > 0)
-      rows[(*out_count)++] = (row_t){k < plan->num_kernels ? &plan->kernels[k] : NULL, times[k]};
+      rows[(*out_count)++] = (row_t){k < plan->num_kernels ? &plan->kernels[k] : NULL,
+                                     k == plan->num_kernels ? "copies" : "collectives", times[k]};
   if (*out_count) qsort(rows, (size_t)*out_count, sizeof *rows, by_time);
   return rows;
 }
@@ -50,7 +52,7 @@ void ptc_profile_print(const ptc_plan_t *plan, const ptc_executor_t *executor, i
     fprintf(out, "%8.2f %5.1f%% %8.0f", ns * 1e-6 / steps, wall_s > 0 ? ns * 1e-7 / wall_s : 0,
             (double)row->time.num_calls / steps);
     if (!row->kernel) {
-      fprintf(out, " %9s %8s  copies\n", "", "");
+      fprintf(out, " %9s %8s  %s\n", "", "", row->what);
       continue;
     }
     fprintf(out, " %9.1f %8.2f  %s (%s", rate(row->kernel->flops, row),
@@ -75,7 +77,7 @@ ptc_status_t ptc_profile_write(ptc_diag_t *diag, const ptc_plan_t *plan,
     const ptc_plan_kernel_t *kernel = rows[i].kernel;
     json_array_append_new(
         list,
-        json_pack("{s:s, s:s, s:I, s:f, s:f, s:I}", "kernel", kernel ? kernel->name : "copies",
+        json_pack("{s:s, s:s, s:I, s:f, s:f, s:I}", "kernel", kernel ? kernel->name : rows[i].what,
                   "about", kernel ? kernel->about : "", "calls", (json_int_t)rows[i].time.num_calls,
                   "seconds", (double)rows[i].time.time_ns * 1e-9, "flops_per_call",
                   kernel ? kernel->flops : 0.0, "min_bytes_per_call",

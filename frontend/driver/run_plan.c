@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 
 #include "frontend/driver/evaluate.h"
-#include "frontend/driver/interrupt.h"
 #include "frontend/driver/profile_report.h"
 #include "frontend/driver/progress.h"
 #include "frontend/driver/run_state.h"
+#include "runtime/agree.h"
 #include "runtime/cpu/memory_map.h"
 #include "runtime/metrics.h"
 
@@ -27,6 +27,7 @@ typedef struct run_s {
   int64_t num_measured;     // steps of the profile
   double measured_s;
   bool has_loss;  // a step was made
+  bool quiet;     // or another rank speaks
   double loss, begin;
 } run_t;
 
@@ -58,6 +59,7 @@ static ptc_status_t open_data(run_t *run) {
                                &run->val);
 }
 
+// On rank 0, before the others look.
 static ptc_status_t open_run_dir(run_t *run) {
   const char *path = run->options->run_dir;
   if (mkdir(path, 0777) != 0 && errno != EEXIST)
@@ -103,7 +105,8 @@ static void add_number(numbers_t *losses, numbers_t *metrics, const ptc_plan_res
 
 static ptc_status_t save(run_t *run) {
   if (run->saved_step == run->step) return PTC_OK;
-  PTC_TRY(ptc_metrics_sync(run->session->diag, &run->metrics));
+  if (ptc_session_is_root(run->session))
+    PTC_TRY(ptc_metrics_sync(run->session->diag, &run->metrics));
   PTC_TRY(ptc_run_state_save(run->session, run->options->run_dir, run->step));
   run->saved_step = run->step;
   return PTC_OK;
@@ -112,7 +115,7 @@ static ptc_status_t save(run_t *run) {
 static ptc_status_t validate(run_t *run) {
   ptc_evaluation_t e;
   PTC_TRY(ptc_evaluate(run->session, run->val, 0, &e));
-  if (*ptc_interrupt_flag()) return PTC_OK;  // it was not finished
+  if (e.interrupted || !ptc_session_is_root(run->session)) return PTC_OK;
   numbers_t losses = {0}, metrics = {0};
   for (int32_t i = 0; i < e.num_values; i++)
     add_number(&losses, &metrics, e.results[i], e.values[i]);
@@ -125,7 +128,7 @@ static ptc_status_t validate(run_t *run) {
                                        .num_metrics = metrics.count,
                                        .lr = -1};
   PTC_TRY(ptc_metrics_write(run->session->diag, &run->metrics, &record));
-  if (run->options->quiet) return PTC_OK;
+  if (run->quiet) return PTC_OK;
   ptc_progress_break(&run->progress);
   fprintf(stderr, "step %" PRId64 "  val loss %.4f (%" PRId64 " batches)\n", run->step, e.loss,
           e.num_batches);
@@ -185,7 +188,7 @@ static ptc_status_t one_step(run_t *run) {
   run->step++;
   const bool bad = !isfinite(run->loss);
   ptc_progress_step(&run->progress, run->step, run->loss, bad && !run->options->keep_going);
-  PTC_TRY(record_step(run, ptc_progress_now() - begin));
+  if (ptc_session_is_root(session)) PTC_TRY(record_step(run, ptc_progress_now() - begin));
   if (!bad || run->options->keep_going) return PTC_OK;
   return ptc_error(session->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "non-finite-loss",
                    "the loss of step %" PRId64
@@ -198,20 +201,22 @@ static bool is_due(int64_t step, int64_t every) { return every > 0 && step % eve
 
 static ptc_status_t all_steps(run_t *run) {
   const ptc_run_plan_options_t *options = run->options;
-  const volatile sig_atomic_t *interrupted = ptc_interrupt_flag();
   int64_t validated = -1;
-  while (run->step < run->num_steps && !*interrupted) {
+  bool interrupted;
+  PTC_TRY(ptc_session_interrupted(run->session, &interrupted));
+  while (run->step < run->num_steps && !interrupted) {
     PTC_TRY(one_step(run));
     if (run->val && is_due(run->step, options->eval_every)) {
       PTC_TRY(validate(run));
       validated = run->step;
     }
     if (is_due(run->step, options->save_every)) PTC_TRY(save(run));
+    PTC_TRY(ptc_session_interrupted(run->session, &interrupted));
   }
-  if (*interrupted && run->step < run->num_steps) {
+  if (interrupted && run->step < run->num_steps) {
     ptc_progress_step(&run->progress, run->step, run->loss, true);
     PTC_TRY(save(run));
-    if (!options->quiet)
+    if (!run->quiet)
       fprintf(stderr, "stopped after step %" PRId64 "; --resume goes on\n", run->step);
     return PTC_OK;
   }
@@ -243,6 +248,7 @@ static ptc_status_t open_metrics(run_t *run) {
 static ptc_status_t train(run_t *run) {
   ptc_session_t *session = run->session;
   const ptc_run_plan_options_t *options = run->options;
+  const bool root = ptc_session_is_root(session);
   if (!session->train)
     return fail(run, PTC_INVALID_INPUT, "no-task", "the plan has no task \"train\"");
   if (options->dump_grads && !ptc_session_result(session->train, "grad", NULL))
@@ -250,18 +256,19 @@ static ptc_status_t train(run_t *run) {
                 "the plan keeps no gradients: compile it with --keep-grads");
   PTC_TRY(apply_settings(run));
   PTC_TRY(open_data(run));
-  PTC_TRY(open_run_dir(run));
-  ptc_progress_memory(options->quiet, session->plan->arena_bytes);
+  PTC_TRY(ptc_agree_status(session->comm, session->diag, root ? open_run_dir(run) : PTC_OK));
+  ptc_progress_memory(run->quiet, session->plan->arena_bytes * ptc_plan_world(session->plan));
   ptc_executor_populate(session->executor);
   PTC_TRY(make_state(run));
   run->num_steps =
       options->steps ? options->steps : (int64_t)ptc_session_setting(session, "steps", 1000);
-  PTC_TRY(open_metrics(run));
-  ptc_progress_init(&run->progress, options->quiet, run->step, run->num_steps,
+  if (root) PTC_TRY(open_metrics(run));
+  ptc_progress_init(&run->progress, run->quiet, run->step, run->num_steps,
                     ptc_session_tokens(session));
   if (options->profile) ptc_executor_set_profile(session->executor, true);
   ptc_status_t status = all_steps(run);
   ptc_progress_break(&run->progress);
+  if (!root) return status;
   if (status == PTC_OK && options->profile && run->num_measured) status = report_profile(run);
   if (status == PTC_OK && run->has_loss) printf("loss %.9g\n", run->loss);
   return status;
@@ -270,6 +277,7 @@ static ptc_status_t train(run_t *run) {
 ptc_status_t ptc_run_plan(ptc_session_t *session, const ptc_run_plan_options_t *options) {
   run_t run = {.session = session,
                .options = options,
+               .quiet = options->quiet || !ptc_session_is_root(session),
                .saved_step = -1,
                .metrics.fd = -1,
                .begin = ptc_progress_now()};

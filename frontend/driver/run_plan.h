@@ -15,8 +15,8 @@ typedef struct ptc_run_plan_options_s {
   int64_t eval_every;  // steps; 0: at the end alone
   int64_t save_every;  // steps; 0: at the end alone
   const char *run_dir;
-  bool resume, restart;    // where checkpoints lie: go on, or remove them
-  bool fall_back;          // with resume: where the latest one is damaged, go on from the one before
+  bool resume, restart;  // where checkpoints lie: go on, or remove them
+  bool fall_back;        // with resume: where the latest one is damaged, go on from the one before
   const char *init, *map;  // weights to begin with, and the name map for them; or NULL
   const ptc_override_t *sets;
   int32_t num_sets;

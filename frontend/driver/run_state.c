@@ -17,10 +17,10 @@
 
 enum { KEEP_CHECKPOINTS = 3 };
 
-// Tensors in the arena of the executor.
+// Parts of tensors in the arena of the executor.
 typedef struct tensors_s {
   ptc_arena_t arena;
-  PTC_VEC(ptc_host_tensor_t) list;
+  PTC_VEC(ptc_shard_t) list;
 } tensors_t;
 
 static void free_tensors(tensors_t *tensors) {
@@ -45,26 +45,31 @@ static const char *instance_name(ptc_arena_t *arena, const char *prefix,
   return name;
 }
 
-static ptc_host_tensor_t make_tensor(const ptc_buffer_t *buffer, const char *name, void *data) {
-  ptc_host_tensor_t tensor = {.name = name,
-                              .dtype = buffer->dtype,
-                              .num_dims = buffer->num_dims,
-                              .data = data,
-                              .dim_names = buffer->dim_names};
-  for (int32_t d = 0; d < buffer->num_dims; d++) tensor.shape[d] = buffer->extents[d];
-  return tensor;
-}
-
 // Adds all globals of |kind|.
 static void add_globals(const ptc_session_t *session, const char *kind, tensors_t *tensors) {
   for (int32_t g = 0; g < session->plan->num_globals; g++) {
     const ptc_plan_global_t *global = &session->plan->globals[g];
     if (strcmp(global->kind, kind) != 0) continue;
     for (int64_t i = 0; i < num_instances(global); i++)
-      PTC_VEC_PUSH(&tensors->list, make_tensor(&session->plan->buffers[global->buffer],
-                                               instance_name(&tensors->arena, "", global, i),
-                                               ptc_executor_global(session->executor, global, i)));
+      PTC_VEC_PUSH(&tensors->list,
+                   ptc_shard_of(session->plan, &session->plan->buffers[global->buffer],
+                                session->rank, instance_name(&tensors->arena, "", global, i),
+                                ptc_executor_global(session->executor, global, i)));
   }
+}
+
+// The same as whole tensors. What this rank has a part of gets memory of its own if |room|, which the caller frees
+// with the list.
+static ptc_host_tensor_t *whole_tensors(const tensors_t *tensors, bool room) {
+  ptc_host_tensor_t *list = ptc_xmalloc(sizeof *list * (size_t)(tensors->list.len + 1));
+  for (int64_t i = 0; i < tensors->list.len; i++) {
+    const ptc_shard_t *shard = &tensors->list.data[i];
+    list[i] = shard->whole;
+    list[i].data = shard->data;
+    if (room && !shard->is_whole)
+      list[i].data = ptc_xmalloc((size_t)ptc_host_tensor_bytes(&shard->whole) + 1);
+  }
+  return list;
 }
 
 // --- checkpoints of a run
@@ -141,9 +146,19 @@ ptc_status_t ptc_run_state_save(ptc_session_t *session, const char *run_dir, int
                                         .model = session->plan->model,
                                         .settings = settings,
                                         .num_settings = num_settings};
-  ptc_status_t status =
-      ptc_checkpoint_write(session->diag, run_dir, &state, model.list.data, model.list.len,
-                           optimizer.list.data, optimizer.list.len, KEEP_CHECKPOINTS);
+  ptc_status_t status;
+  if (session->comm) {
+    status = ptc_checkpoint_write_shards(session->diag, session->comm, run_dir, &state,
+                                         model.list.data, model.list.len, optimizer.list.data,
+                                         optimizer.list.len, KEEP_CHECKPOINTS);
+  } else {
+    ptc_host_tensor_t *params = whole_tensors(&model, false),
+                      *others = whole_tensors(&optimizer, false);
+    status = ptc_checkpoint_write(session->diag, run_dir, &state, params, model.list.len, others,
+                                  optimizer.list.len, KEEP_CHECKPOINTS);
+    free(params);
+    free(others);
+  }
   free_tensors(&model);
   free_tensors(&optimizer);
   return status;
@@ -182,7 +197,7 @@ ptc_status_t ptc_run_state_load(ptc_session_t *session, const char *run_dir, boo
   add_globals(session, "moment", &all);
   add_globals(session, "counter", &all);
   ptc_status_t status =
-      ptc_checkpoint_load(session->diag, &checkpoint, all.list.data, all.list.len);
+      ptc_checkpoint_load_shards(session->diag, &checkpoint, all.list.data, all.list.len);
   if (status == PTC_OK) status = compare_settings(session, &checkpoint.state);
   *out_step = checkpoint.state.step;
   free_tensors(&all);
@@ -213,7 +228,7 @@ ptc_status_t ptc_run_state_load_params(ptc_session_t *session, const char *path)
   tensors_t params = {0};
   add_globals(session, "param", &params);
   ptc_status_t status =
-      ptc_checkpoint_load(session->diag, &checkpoint, params.list.data, params.list.len);
+      ptc_checkpoint_load_shards(session->diag, &checkpoint, params.list.data, params.list.len);
   free_tensors(&params);
   ptc_checkpoint_close(&checkpoint);
   return status;
@@ -233,30 +248,38 @@ ptc_status_t ptc_run_state_init(ptc_session_t *session, const char *path, const 
   ptc_weights_t weights;
   tensors_t params = {0};
   add_globals(session, "param", &params);
+  ptc_host_tensor_t *whole = whole_tensors(&params, true);
   ptc_status_t status = ptc_weights_open(session->diag, path, &weights);
   if (status == PTC_OK) {
-    status = ptc_name_map_import(session->diag, names, weights.files, weights.num_files,
-                                 params.list.data, params.list.len);
+    status = ptc_name_map_import(session->diag, names, weights.files, weights.num_files, whole,
+                                 params.list.len);
     ptc_weights_close(&weights);
   }
+  for (int64_t i = 0; i < params.list.len; i++) {
+    if (params.list.data[i].is_whole) continue;
+    if (status == PTC_OK) ptc_shard_load(&params.list.data[i], whole[i].data);
+    free(whole[i].data);
+  }
+  free(whole);
   free_tensors(&params);
   ptc_name_map_destroy(names);
   return status;
 }
 
-// The tensors of an open file, in its own memory.
-static void add_entries(const ptc_safetensors_t *file, tensors_t *tensors) {
+// The tensors of an open file, in its own memory. The caller frees the list.
+static ptc_host_tensor_t *list_entries(const ptc_safetensors_t *file) {
+  ptc_host_tensor_t *list = ptc_xmalloc(sizeof *list * (size_t)(file->count + 1));
   for (int64_t i = 0; i < file->count; i++) {
     const ptc_tensor_entry_t *entry = &file->entries[i];
-    ptc_host_tensor_t tensor = {.name = entry->name,
-                                .num_dims = entry->num_dims,
-                                .data = (void *)(uintptr_t)entry->data,  // only read
-                                .dim_names = entry->dim_names};
-    for (int32_t d = 0; d < entry->num_dims; d++) tensor.shape[d] = entry->shape[d];
+    list[i] = (ptc_host_tensor_t){.name = entry->name,
+                                  .num_dims = entry->num_dims,
+                                  .data = (void *)(uintptr_t)entry->data,  // only read
+                                  .dim_names = entry->dim_names};
+    for (int32_t d = 0; d < entry->num_dims; d++) list[i].shape[d] = entry->shape[d];
     for (int t = 0; t < PTC_NUM_DTYPES; t++)
-      if (ptc_cell_of_dtype((ptc_dtype_t)t) == entry->cell) tensor.dtype = (ptc_dtype_t)t;
-    PTC_VEC_PUSH(&tensors->list, tensor);
+      if (ptc_cell_of_dtype((ptc_dtype_t)t) == entry->cell) list[i].dtype = (ptc_dtype_t)t;
   }
+  return list;
 }
 
 ptc_status_t ptc_run_state_export(ptc_diag_t *diag, const char *run, const char *output,
@@ -267,15 +290,33 @@ ptc_status_t ptc_run_state_export(ptc_diag_t *diag, const char *run, const char 
   ptc_checkpoint_t checkpoint;
   ptc_status_t status = open_checkpoint(diag, run, &checkpoint);
   if (status == PTC_OK) {
-    tensors_t params = {0};
-    add_entries(&checkpoint.files[0], &params);  // the model's
-    status =
-        ptc_name_map_export(diag, names, params.list.data, params.list.len, PTC_NUM_DTYPES, output);
-    *out_count = params.list.len;
-    free_tensors(&params);
+    const ptc_safetensors_t *file = &checkpoint.files[0];  // the model's
+    ptc_host_tensor_t *params = list_entries(file);
+    status = ptc_name_map_export(diag, names, params, file->count, PTC_NUM_DTYPES, output);
+    *out_count = file->count;
+    free(params);
     ptc_checkpoint_close(&checkpoint);
   }
   ptc_name_map_destroy(names);
+  return status;
+}
+
+// All ranks write one file, under another name until it is whole.
+static ptc_status_t save_shards(ptc_session_t *session, const char *path,
+                                const tensors_t *tensors) {
+  ptc_str_t temporary = {0};
+  ptc_str_printf(&temporary, "%s.tmp", path);
+  ptc_shards_file_t file;
+  ptc_status_t status = ptc_shards_write(session->diag, session->comm, temporary.data,
+                                         tensors->list.data, tensors->list.len, &file);
+  if (ptc_session_is_root(session)) {
+    if (status == PTC_OK && rename(temporary.data, path) != 0)
+      status = ptc_error(session->diag, (ptc_loc_t){0}, PTC_IO, "write-file",
+                         "cannot write \"%s\": %s", path, strerror(errno));
+    if (status != PTC_OK) unlink(temporary.data);
+  }
+  free(file.tensor_crcs);
+  ptc_str_deinit(&temporary);
   return status;
 }
 
@@ -286,12 +327,20 @@ ptc_status_t ptc_run_state_dump_grads(ptc_session_t *session, const char *path) 
     const ptc_plan_global_t *global = ptc_plan_grad_of(session->plan, session->train, r);
     if (!global) continue;
     for (int64_t i = 0; i < result->num_instances; i++)
-      PTC_VEC_PUSH(&grads.list, make_tensor(&session->plan->buffers[result->buffer],
-                                            instance_name(&grads.arena, "grad.", global, i),
-                                            ptc_executor_buffer(session->executor, result->buffer,
-                                                                result->first_instance + i)));
+      PTC_VEC_PUSH(&grads.list,
+                   ptc_shard_of(session->plan, &session->plan->buffers[result->buffer],
+                                session->rank, instance_name(&grads.arena, "grad.", global, i),
+                                ptc_executor_buffer(session->executor, result->buffer,
+                                                    result->first_instance + i)));
   }
-  ptc_status_t status = ptc_safetensors_save(session->diag, path, grads.list.data, grads.list.len);
+  ptc_status_t status;
+  if (session->comm) {
+    status = save_shards(session, path, &grads);
+  } else {
+    ptc_host_tensor_t *whole = whole_tensors(&grads, false);
+    status = ptc_safetensors_save(session->diag, path, whole, grads.list.len);
+    free(whole);
+  }
   free_tensors(&grads);
   return status;
 }

@@ -8,6 +8,9 @@
 
 #include "frontend/driver/interrupt.h"
 #include "ir/base/str.h"
+#include "runtime/agree.h"
+#include "runtime/cpu/cores.h"
+#include "runtime/hash.h"
 
 static ptc_status_t collect_inputs(ptc_session_t *s) {
   const ptc_plan_t *plan = s->plan;
@@ -39,28 +42,71 @@ static ptc_status_t collect_inputs(ptc_session_t *s) {
   return PTC_OK;
 }
 
-ptc_status_t ptc_session_open(ptc_diag_t *diag, const char *path,
-                              const ptc_session_options_t *options, ptc_session_t *out_session) {
-  ptc_session_t *s = out_session;
-  *s = (ptc_session_t){.diag = diag, .path = path};
+ptc_status_t ptc_program_open(ptc_diag_t *diag, const char *path,
+                              const ptc_session_options_t *options, ptc_program_t *out_program) {
+  ptc_program_t *p = out_program;
+  *p = (ptc_program_t){.path = path};
   if (!ptc_plan_folder_is(path))
     return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "no-plan",
                      "this is no plan folder; `ptc MODEL.ptm -o PLAN` makes one");
-  PTC_TRY(ptc_plan_folder_open(diag, path, &s->folder));
-  s->plan = s->folder.plan;
+  PTC_TRY(ptc_plan_folder_open(diag, path, &p->folder));
+  p->plan = p->folder.plan;
   const ptc_kernel_objects_options_t objects = {
-      .target = s->plan->target, .progress = !options->quiet, .cancel = ptc_interrupt_flag()};
-  if (ptc_plan_target_is_cuda(s->plan->target)) {
-    PTC_TRY(ptc_cuda_images_create(diag, s->folder.sources, s->plan->num_kernels, &objects,
-                                   &s->images));
-    ptc_device_t *device;
-    PTC_TRY(ptc_cuda_device_create(diag, s->plan, s->images.images, 0, &device));
-    PTC_TRY(ptc_executor_create_on(diag, s->plan, device, &s->executor));
-  } else {
-    PTC_TRY(ptc_kernel_objects_create(diag, s->folder.sources, s->plan->num_kernels, &objects,
-                                      &s->objects));
-    PTC_TRY(ptc_executor_create(diag, s->plan, s->objects, options->num_threads, &s->executor));
-  }
+      .target = p->plan->target, .progress = !options->quiet, .cancel = ptc_interrupt_flag()};
+  if (ptc_plan_target_is_cuda(p->plan->target))
+    return ptc_cuda_images_create(diag, p->folder.sources, p->plan->num_kernels, &objects,
+                                  &p->images);
+  return ptc_kernel_objects_create(diag, p->folder.sources, p->plan->num_kernels, &objects,
+                                   &p->objects);
+}
+
+void ptc_program_close(ptc_program_t *program) {
+  ptc_kernel_objects_destroy(program->objects);
+  ptc_cuda_images_deinit(&program->images);
+  if (program->plan) ptc_plan_folder_close(&program->folder);
+  *program = (ptc_program_t){0};
+}
+
+// Threads of one rank.
+static int32_t threads_of(const ptc_session_options_t *options, const ptc_comm_t *comm) {
+  if (!comm) return options->num_threads;
+  const int32_t all = options->num_threads ? options->num_threads : ptc_num_cores();
+  return all > comm->world ? all / comm->world : 1;
+}
+
+static ptc_status_t open_executor(ptc_session_t *s, const ptc_program_t *program,
+                                  const ptc_session_options_t *options) {
+  if (!ptc_plan_target_is_cuda(s->plan->target))
+    return ptc_executor_create(s->diag, s->plan, program->objects, threads_of(options, s->comm),
+                               &s->executor);
+  ptc_device_t *device;
+  PTC_TRY(ptc_cuda_device_create(s->diag, s->plan, program->images.images, 0, &device));
+  return ptc_executor_create_on(s->diag, s->plan, device, &s->executor);
+}
+
+// Ranks of other plans would wait for each other in vain.
+static ptc_status_t compare_plans(const ptc_session_t *s) {
+  ptc_str_t json = {0}, steps = {0};
+  ptc_plan_print(s->plan, &json, &steps);
+  ptc_str_append_n(&json, steps.data, steps.len);
+  char hash[PTC_HASH_CHARS + 1];
+  ptc_hash(json.data, json.len, hash);
+  ptc_str_deinit(&json);
+  ptc_str_deinit(&steps);
+  return ptc_comm_check_same(s->comm, s->diag, "the plan", hash, PTC_HASH_CHARS);
+}
+
+ptc_status_t ptc_session_open(ptc_diag_t *diag, const ptc_program_t *program, ptc_comm_t *comm,
+                              const ptc_session_options_t *options, ptc_session_t *out_session) {
+  ptc_session_t *s = out_session;
+  *s = (ptc_session_t){.diag = diag,
+                       .path = program->path,
+                       .plan = program->plan,
+                       .comm = comm,
+                       .rank = comm ? comm->rank : 0};
+  if (comm) PTC_TRY(compare_plans(s));
+  PTC_TRY(open_executor(s, program, options));
+  if (comm) PTC_TRY(ptc_executor_join(diag, s->executor, comm));
   s->init = ptc_plan_find_task(s->plan, "init");
   s->settings = ptc_xmalloc(sizeof *s->settings * (size_t)(s->plan->num_settings + 1));
   for (int32_t i = 0; i < s->plan->num_settings; i++) s->settings[i] = NAN;
@@ -71,13 +117,19 @@ ptc_status_t ptc_session_open(ptc_diag_t *diag, const char *path,
 
 void ptc_session_close(ptc_session_t *session) {
   ptc_executor_destroy(session->executor);
-  ptc_kernel_objects_destroy(session->objects);
-  ptc_cuda_images_deinit(&session->images);
-  if (session->plan) ptc_plan_folder_close(&session->folder);
   free(session->inputs);
   free(session->input_globals);
   free(session->settings);
   *session = (ptc_session_t){0};
+}
+
+bool ptc_session_is_root(const ptc_session_t *session) { return session->rank == 0; }
+
+ptc_status_t ptc_session_interrupted(ptc_session_t *session, bool *out_interrupted) {
+  int64_t most;
+  PTC_TRY(ptc_agree_most(session->comm, session->diag, *ptc_interrupt_flag() != 0, &most));
+  *out_interrupted = most != 0;
+  return PTC_OK;
 }
 
 // The one source of all inputs, or NULL.

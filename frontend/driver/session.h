@@ -7,13 +7,22 @@
 #include "runtime/executor.h"
 #include "runtime/plan_folder.h"
 
-typedef struct ptc_session_s {
-  ptc_diag_t *diag;
+// A plan that was read, with its kernels compiled: what all ranks of a process share.
+typedef struct ptc_program_s {
   const char *path;
   ptc_plan_folder_t folder;
   const ptc_plan_t *plan;         // in |folder|
   ptc_kernel_objects_t *objects;  // of a plan for CPUs
   ptc_cuda_images_t images;       // of one for GPUs
+} ptc_program_t;
+
+// One rank of a program.
+typedef struct ptc_session_s {
+  ptc_diag_t *diag;
+  const char *path;
+  const ptc_plan_t *plan;  // the program's
+  ptc_comm_t *comm;        // NULL: there is one rank
+  int32_t rank;
   ptc_executor_t *executor;
   const ptc_task_t *init, *train, *eval;  // NULL: the plan has no such task
   ptc_data_input_t *inputs;               // those that are read from a source
@@ -23,15 +32,26 @@ typedef struct ptc_session_s {
 } ptc_session_t;
 
 typedef struct ptc_session_options_s {
-  int32_t num_threads;  // 0: all cores
+  int32_t num_threads;  // of all ranks together; 0: all cores
   bool quiet;
 } ptc_session_options_t;
 
 // Opens the plan folder |path|. Interrupting it (interrupt.h) stops the compiler. Diagnostics: "no-plan", and
-// those of plan_folder.h, kernel_objects.h and executor.h. Close it in any case.
-ptc_status_t ptc_session_open(ptc_diag_t *diag, const char *path,
+// those of plan_folder.h and kernel_objects.h. Close it in any case.
+ptc_status_t ptc_program_open(ptc_diag_t *diag, const char *path,
+                              const ptc_session_options_t *options, ptc_program_t *out_program);
+void ptc_program_close(ptc_program_t *program);
+
+// Opens a rank of |program| (not owned): that of |comm| (not owned), or the one rank of a plan for one. All ranks
+// call it, and see that they have the same plan. Diagnostics: those of executor.h and communicator.h. Close it in
+// any case.
+ptc_status_t ptc_session_open(ptc_diag_t *diag, const ptc_program_t *program, ptc_comm_t *comm,
                               const ptc_session_options_t *options, ptc_session_t *out_session);
 void ptc_session_close(ptc_session_t *session);
+// Whether this rank speaks for all: progress, metrics, results.
+bool ptc_session_is_root(const ptc_session_t *session);
+// Whether some rank has been interrupted, by then; all of them ask at the same place, and get one answer.
+ptc_status_t ptc_session_interrupted(ptc_session_t *session, bool *out_interrupted);
 
 // Opens the files that the option |flag| named for the plan's inputs, each `SOURCE=FILE` or, if the plan has
 // one source, `FILE`. Diagnostics: those of runtime/data.h.

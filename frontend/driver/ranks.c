@@ -1,0 +1,128 @@
+#include "frontend/driver/ranks.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct rank_s {
+  pthread_t thread;
+  ptc_diag_t diag;
+  ptc_comm_t *comm;  // NULL: the only rank
+  const ptc_program_t *program;
+  const ptc_session_options_t *options;
+  ptc_rank_fn_t work;
+  const void *args;
+  ptc_status_t status;
+} rank_t;
+
+static ptc_status_t run_rank(rank_t *rank, ptc_diag_t *diag) {
+  ptc_session_t session;
+  ptc_status_t status = ptc_session_open(diag, rank->program, rank->comm, rank->options, &session);
+  if (status == PTC_OK) status = rank->work(&session, rank->args);
+  ptc_session_close(&session);
+  return status;
+}
+
+static const char *first_error(const ptc_diag_t *diag) {
+  for (int64_t i = 0; i < diag->num_items; i++)
+    if (diag->items[i].severity == PTC_ERROR) return diag->items[i].message;
+  return "an error";
+}
+
+static void *rank_main(void *arg) {
+  rank_t *rank = arg;
+  rank->status = run_rank(rank, &rank->diag);
+  // Whoever waits for this rank would wait in vain.
+  if (rank->status != PTC_OK) ptc_comm_abort(rank->comm, first_error(&rank->diag));
+  return NULL;
+}
+
+// --- what the ranks say
+
+// An error that another rank's error, or its end, has brought about.
+static bool is_echo(const rank_t *rank) {
+  for (int64_t i = 0; i < rank->diag.num_items; i++)
+    if (rank->diag.items[i].severity == PTC_ERROR)
+      return strcmp(rank->diag.items[i].id, "comm-aborted") == 0 ||
+             strcmp(rank->diag.items[i].id, "comm-lost") == 0;
+  return true;  // it has none: another rank has
+}
+
+static int32_t speaker(const rank_t *ranks, int32_t world) {
+  int32_t first = -1;
+  for (int32_t r = 0; r < world; r++) {
+    if (ranks[r].status == PTC_OK) continue;
+    if (!is_echo(&ranks[r])) return r;
+    if (first < 0) first = r;
+  }
+  return first < 0 ? 0 : first;
+}
+
+static void hand_over(ptc_diag_t *to, const rank_t *rank, int32_t number) {
+  for (int64_t i = 0; i < rank->diag.num_items; i++) {
+    const ptc_diagnostic_t *item = &rank->diag.items[i];
+    switch (item->severity) {
+      case PTC_ERROR:
+        (void)ptc_error(to, item->loc, rank->status, item->id, "%s", item->message);
+        if (number > 0) ptc_note(to, (ptc_loc_t){0}, "on rank %" PRId32, number);
+        break;
+      case PTC_WARNING: ptc_warning(to, item->loc, item->id, "%s", item->message); break;
+      case PTC_NOTE: ptc_note(to, item->loc, "%s", item->message); break;
+    }
+  }
+}
+
+// --- all together
+
+static int32_t start_ranks(ptc_diag_t *diag, rank_t *ranks, int32_t world, ptc_status_t *out) {
+  for (int32_t r = 0; r < world; r++) {
+    const int error = pthread_create(&ranks[r].thread, NULL, rank_main, &ranks[r]);
+    if (!error) continue;
+    *out = ptc_error(diag, (ptc_loc_t){0}, PTC_DEVICE, "ranks-start",
+                     "cannot start rank %" PRId32 ": %s", r, strerror(error));
+    ptc_comm_abort(ranks[r].comm, "a rank could not be started");
+    return r;
+  }
+  return world;
+}
+
+static ptc_status_t run_threads(ptc_diag_t *diag, rank_t *ranks, int32_t world) {
+  ptc_status_t status = PTC_OK;
+  const int32_t started = start_ranks(diag, ranks, world, &status);
+  for (int32_t r = 0; r < started; r++) pthread_join(ranks[r].thread, NULL);
+  if (status != PTC_OK) return status;
+  const int32_t number = speaker(ranks, world);
+  hand_over(diag, &ranks[number], number);
+  return ranks[number].status;
+}
+
+ptc_status_t ptc_ranks_run(ptc_diag_t *diag, const ptc_program_t *program,
+                           const ptc_session_options_t *options, ptc_rank_fn_t work,
+                           const void *args) {
+  const rank_t one = {.program = program, .options = options, .work = work, .args = args};
+  const int32_t world = (int32_t)ptc_plan_world(program->plan);
+  if (world == 1) {
+    rank_t rank = one;
+    return run_rank(&rank, diag);
+  }
+  ptc_comm_t **comms = ptc_xmalloc(sizeof *comms * (size_t)world);
+  ptc_status_t status = ptc_comm_open_threads(diag, world, comms);
+  if (status == PTC_OK) {
+    rank_t *ranks = ptc_xmalloc(sizeof *ranks * (size_t)world);
+    for (int32_t r = 0; r < world; r++) {
+      ranks[r] = one;
+      ranks[r].comm = comms[r];
+      ptc_diag_init(&ranks[r].diag);
+    }
+    status = run_threads(diag, ranks, world);
+    for (int32_t r = 0; r < world; r++) {
+      ptc_comm_close(comms[r]);
+      ptc_diag_deinit(&ranks[r].diag);
+    }
+    free(ranks);
+  }
+  free(comms);
+  return status;
+}
