@@ -219,6 +219,9 @@ const ptc_c_snippet_t ptc_c_snippets[] = {
     {"philox_word", "", ptc_c_philox_text},
     {"philox", "philox_word", ptc_c_words_text},
     {"normal", "philox", ptc_c_normal_text},
+    {"limbs", "", ptc_c_limbs_text},
+    {"squares", "limbs", ptc_c_squares_text},
+    {"limbs_value", "limbs", ptc_c_limbs_value_text},
 };
 const size_t ptc_c_num_snippets = sizeof ptc_c_snippets / sizeof *ptc_c_snippets;
 

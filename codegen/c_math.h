@@ -20,6 +20,9 @@ extern const size_t ptc_c_num_snippets;
 extern const char ptc_c_bf16_text[], ptc_c_f16_text[], ptc_c_integer_text[], ptc_c_sums_text[],
     ptc_c_max_text[], ptc_c_philox_text[], ptc_c_words_text[], ptc_c_normal_text[];
 
+// Texts of c_limbs.c.
+extern const char ptc_c_limbs_text[], ptc_c_squares_text[], ptc_c_limbs_value_text[];
+
 // The table ptc_two_over_pi of the snippet "sincos".
 void ptc_c_pi_table(ptc_str_t *out);
 

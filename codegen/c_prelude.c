@@ -101,6 +101,8 @@ static void mark_kernel(bool *used, const ptc_kernel_t *kernel) {
     if (is_op && ptc_dtype_is_int(kernel->exprs[e->args[0]].dtype)) mark(used, "integer");
   }
   if (kernel->op) mark(used, "integer");
+  if (kernel->kind == PTC_KERNEL_SQUARE_SUM) mark(used, "squares");
+  if (kernel->kind == PTC_KERNEL_LIMBS_VALUE) mark(used, "limbs_value");
   if (kernel->kind == PTC_KERNEL_ATTENTION || kernel->kind == PTC_KERNEL_ATTENTION_GRAD)
     mark(used, kernel->attention.seed == PTC_KX_NONE ? "exp log tanh" : "exp log tanh philox");
 }
@@ -113,7 +115,7 @@ void ptc_c_helpers(ptc_str_t *out, const ptc_kernel_t *kernel, bool cuda) {
     if (kernel && !used[i]) continue;
     // Sums by vectors of a CPU.
     const char *name = ptc_c_snippets[i].name;
-    if (cuda && (strcmp(name, "sums") == 0 || strcmp(name, "rows") == 0)) continue;
+    if (cuda && strstr("sums rows squares", name)) continue;
     if (strcmp(ptc_c_snippets[i].name, "sincos") == 0) ptc_c_pi_table(out);
     ptc_str_append(out, ptc_c_snippets[i].text);
   }

@@ -243,6 +243,8 @@ ptc_status_t ptc_c_single(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel
     case PTC_KERNEL_DISPATCH_SLOT: ptc_single_dispatch_slot(&s); break;
     case PTC_KERNEL_SCATTER_ADD: ptc_single_scatter_add(&s); break;
     case PTC_KERNEL_WINDOW_ADD: ptc_single_window_add(&s); break;
+    case PTC_KERNEL_SQUARE_SUM: ptc_single_square_sum(&s); break;
+    case PTC_KERNEL_LIMBS_VALUE: ptc_single_limbs_value(&s); break;
     default:
       return ptc_error(diag, kernel->loc, PTC_INVALID_INPUT, "codegen-unsupported",
                        "kernel \"%s\" (%s) is of a kind that has no C form", kernel->name,
@@ -253,11 +255,13 @@ ptc_status_t ptc_c_single(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel
   ptc_str_append(out, "}\n");
   ptc_str_deinit(&s.body);
   ptc_phase_run_t *run = PTC_ARENA_NEW(arena, ptc_phase_run_t);
-  int64_t *tiles = PTC_ARENA_ARRAY(arena, int64_t, 1);
+  int64_t *tiles = PTC_ARENA_ARRAY(arena, int64_t, 2);
   tiles[0] = s.tiles;
-  *run = (ptc_phase_run_t){.count = 1, .num_phases = 1, .tiles = tiles};
+  tiles[1] = s.last_tiles;
+  *run = (ptc_phase_run_t){.count = 1, .num_phases = s.last_tiles ? 2 : 1, .tiles = tiles};
   out_shape->num_runs = 1;
   out_shape->runs = run;
   out_shape->scratch_bytes = s.scratch_bytes;
+  out_shape->workspace_bytes = s.workspace_bytes;
   return PTC_OK;
 }

@@ -10,7 +10,8 @@ typedef struct ptc_c_single_s {
   const ptc_kernel_t *kernel;
   const ptc_op_t *op;
   ptc_str_t body;
-  int64_t tiles, scratch_bytes;
+  int64_t tiles, scratch_bytes, workspace_bytes;
+  int64_t last_tiles;  // of a second phase; 0: there is none
 } ptc_c_single_t;
 
 // A line of C, indented.
@@ -36,5 +37,7 @@ void ptc_single_topk(ptc_c_single_t *s);
 void ptc_single_dispatch_slot(ptc_c_single_t *s);
 void ptc_single_scatter_add(ptc_c_single_t *s);
 void ptc_single_window_add(ptc_c_single_t *s);
+void ptc_single_square_sum(ptc_c_single_t *s);
+void ptc_single_limbs_value(ptc_c_single_t *s);
 
 #endif  // PTC_CODEGEN_C_SINGLE_H_

@@ -5,6 +5,7 @@
 
 #include "codegen/cuda_codegen.h"
 #include "codegen/single_adder.h"
+#include "ir/limbs.h"
 
 static void print_entry(ptc_str_t *out, const ptc_kernel_t *kernel) {
   ptc_str_printf(
@@ -242,6 +243,108 @@ static void print_adder(ptc_c_single_t *s, ptc_str_t *out) {
   ptc_str_printf(out, "] = %s;\n  }\n", ptc_single_from_sum(s, dtype, "sum[item]"));
 }
 
+// --- exact sums of squares
+
+// A warp takes 512 elements at a time, 16 a thread, and cuts their squares at the same places: from the largest
+// downwards, 51 bits at a time, until nothing is left. The pieces are added in the warp, then to the block's
+// limbs.
+static void print_square_sum(ptc_c_single_t *s, ptc_str_t *out) {
+  const ptc_kparam_t *x = ptc_single_param(s, false, 0);
+  const ptc_dtype_t dtype = ptc_single_in(s, 0)->dtype;
+  const char *to = ptc_single_name(s, true, 0);
+  int64_t total = 1;
+  for (int32_t d = 0; d < x->num_dims; ++d) total *= x->extents[d];
+  int64_t per_tile = 65536;
+  while (per_tile < (total + 1023) / 1024) per_tile *= 2;
+  s->tiles = total > per_tile ? (total + per_tile - 1) / per_tile : 1;
+  const bool many = s->tiles > 1;
+  const char *element = ptc_c_from_storage(
+      s->arena, dtype, ptc_arena_printf(s->arena, "%s[i]", ptc_single_name(s, false, 0)));
+  if (many) {
+    s->last_tiles = 1;
+    s->workspace_bytes = s->tiles * PTC_LIMBS * 8;
+    ptc_str_printf(out,
+                   "  int64_t *const workspace = (int64_t *)call->params[%d];\n"
+                   "  if (call->phase == 1) {\n"
+                   "    __shared__ int64_t sums[%d];\n"
+                   "    if (threadIdx.x < %d) {\n"
+                   "      int64_t sum = 0;\n"
+                   "      for (int t = 0; t < %" PRId64
+                   "; ++t) sum += workspace[t * %d + threadIdx.x];\n"
+                   "      sums[threadIdx.x] = sum;\n"
+                   "    }\n"
+                   "    __syncthreads();\n"
+                   "    if (threadIdx.x == 0) ptc_limbs_normalize(sums);\n"
+                   "    __syncthreads();\n"
+                   "    if (threadIdx.x < %d) %s[threadIdx.x] = sums[threadIdx.x];\n"
+                   "    return;\n"
+                   "  }\n",
+                   s->kernel->num_params, PTC_LIMBS, PTC_LIMBS, s->tiles, PTC_LIMBS, PTC_LIMBS, to);
+  }
+  ptc_str_printf(
+      out,
+      "  __shared__ int64_t limbs[%d];\n"
+      "  if (threadIdx.x < %d) limbs[threadIdx.x] = 0;\n"
+      "  __syncthreads();\n"
+      "  const int64_t first = (int64_t)blockIdx.x * %" PRId64
+      ";\n"
+      "  const int64_t last = first + %" PRId64 " < %" PRId64 " ? first + %" PRId64 " : %" PRId64
+      ";\n"
+      "  for (int64_t at = first + threadIdx.x / 32 * 512; at < last; at += %d) {\n"
+      "    double square[16], most = 0;\n"
+      "#pragma unroll\n"
+      "    for (int k = 0; k < 16; ++k) {\n"
+      "      const int64_t i = at + k * 32 + threadIdx.x %% 32;\n"
+      "      const double x = i < last ? (double)(%s) : 0;\n"
+      "      square[k] = x * x;\n"
+      "      if (!(square[k] < 0x1p256)) {\n"
+      "        atomicAdd((uint64_t *)&limbs[square[k] == square[k] ? 18 : 19], UINT64_C(1));\n"
+      "        square[k] = 0;\n"
+      "      }\n"
+      "      most = square[k] > most ? square[k] : most;\n"
+      "    }\n"
+      "    const unsigned high = __reduce_max_sync(~0u, (unsigned)(ptc_bits64(most) >> 32));\n"
+      "    int top = (int)(high >> 20) - 1022;\n"
+      "    for (bool more = __any_sync(~0u, most > 0); more;) {\n"
+      "      const int low = top - 51 > -298 ? top - 51 : -298;\n"
+      "      const double place = 1.5 * ptc_power(52 + low);\n"
+      "      uint64_t units = 0;\n"
+      "      bool rest = false;\n"
+      "#pragma unroll\n"
+      "      for (int k = 0; k < 16; ++k) {\n"
+      "        const double moved = square[k] + place;\n"
+      "        units += ptc_bits64(moved) - ptc_bits64(place);\n"
+      "        square[k] -= moved - place;\n"
+      "        rest |= square[k] != 0;\n"
+      "      }\n"
+      "      for (int w = 16; w > 0; w /= 2) units += __shfl_xor_sync(~0u, units, w);\n"
+      "      if (threadIdx.x %% 32 < 3) {\n"
+      "        const int place_at = low + 298, shift = place_at & 31, k = threadIdx.x %% 32;\n"
+      "        const int64_t piece = k == 0   ? (int64_t)(units << shift & 0xffffffff)\n"
+      "                              : k == 1 ? (int64_t)units >> (32 - shift) & 0xffffffff\n"
+      "                                       : (int64_t)units >> 32 >> (32 - shift);\n"
+      "        if (piece) atomicAdd((uint64_t *)&limbs[(place_at >> 5) + k], (uint64_t)piece);\n"
+      "      }\n"
+      "      more = __any_sync(~0u, rest) && low > -298;\n"
+      "      top = low;\n"
+      "    }\n"
+      "  }\n"
+      "  __syncthreads();\n",
+      PTC_LIMBS, PTC_LIMBS, per_tile, per_tile, total, per_tile, total, PTC_CUDA_THREADS / 32 * 512,
+      element);
+  if (many)
+    ptc_str_printf(out,
+                   "  if (threadIdx.x < %d) workspace[(int64_t)blockIdx.x * %d + threadIdx.x] = "
+                   "limbs[threadIdx.x];\n",
+                   PTC_LIMBS, PTC_LIMBS);
+  else
+    ptc_str_printf(out,
+                   "  if (threadIdx.x == 0) ptc_limbs_normalize(limbs);\n"
+                   "  __syncthreads();\n"
+                   "  if (threadIdx.x < %d) %s[threadIdx.x] = limbs[threadIdx.x];\n",
+                   PTC_LIMBS, to);
+}
+
 ptc_status_t ptc_cuda_single(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
                              ptc_str_t *out, ptc_kernel_shape_t *out_shape) {
   ptc_c_single_t s = {.arena = arena, .kernel = kernel, .op = kernel->op};
@@ -253,12 +356,19 @@ ptc_status_t ptc_cuda_single(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_ker
     case PTC_KERNEL_DISPATCH_SLOT: print_dispatch_slot(&s, out); break;
     case PTC_KERNEL_SCATTER_ADD:
     case PTC_KERNEL_WINDOW_ADD: print_adder(&s, out); break;
+    case PTC_KERNEL_SQUARE_SUM: print_square_sum(&s, out); break;
+    case PTC_KERNEL_LIMBS_VALUE:
+      s.tiles = 1;
+      ptc_str_printf(out, "  if (threadIdx.x == 0) %s[0] = ptc_limbs_value(%s);\n",
+                     ptc_single_name(&s, true, 0), ptc_single_name(&s, false, 0));
+      break;
     default:
       return ptc_error(diag, kernel->loc, PTC_UNSUPPORTED, "codegen-unsupported",
                        "kernel \"%s\" (%s) is of a kind that has no CUDA form", kernel->name,
                        kernel->about);
   }
   ptc_str_append(out, "}\n");
-  *out_shape = ptc_cuda_shape(arena, &s.tiles, 1, 0);
+  const int64_t tiles[] = {s.tiles, s.last_tiles};
+  *out_shape = ptc_cuda_shape(arena, tiles, s.last_tiles ? 2 : 1, s.workspace_bytes);
   return PTC_OK;
 }

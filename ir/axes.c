@@ -113,3 +113,20 @@ int64_t ptc_axes_index(const ptc_mesh_t *mesh, const ptc_axis_ref_t *axes, int32
   const ptc_dim_t dim = {.axes = axes, .num_axes = num_axes};
   return ptc_dim_shard_index(mesh, &dim, coords);
 }
+
+static bool comes_before(const ptc_mesh_t *mesh, ptc_axis_ref_t a, ptc_axis_ref_t b) {
+  if (a.axis == b.axis) return a.pre < b.pre;
+  for (int32_t i = 0; i < mesh->num_axes; i++)
+    if (mesh->axes[i].name == a.axis || mesh->axes[i].name == b.axis)
+      return mesh->axes[i].name == a.axis;
+  return false;
+}
+
+void ptc_axes_sort(const ptc_mesh_t *mesh, ptc_axis_ref_t *axes, int32_t num_axes) {
+  for (int32_t i = 1; i < num_axes; i++) {
+    ptc_axis_ref_t ref = axes[i];
+    int32_t at = i;
+    for (; at > 0 && comes_before(mesh, ref, axes[at - 1]); at--) axes[at] = axes[at - 1];
+    axes[at] = ref;
+  }
+}

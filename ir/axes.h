@@ -15,6 +15,9 @@ bool ptc_axes_equal(const ptc_axis_ref_t *a, int32_t num_a, const ptc_axis_ref_t
 // Position of |ref| among |axes|, or -1.
 int32_t ptc_axes_find(const ptc_axis_ref_t *axes, int32_t num_axes, ptc_axis_ref_t ref);
 
+// Brings them into the order of the mesh, parts of one axis the major first.
+void ptc_axes_sort(const ptc_mesh_t *mesh, ptc_axis_ref_t *axes, int32_t num_axes);
+
 // Reads a list, outermost first: "dp", "dp cp", "tp:1:4" (a part, pre:size). |out_refs| has room for
 // PTC_MAX_AXES. False if |text| is NULL, malformed or empty, names an axis or part that the mesh does not have, or one
 // twice.

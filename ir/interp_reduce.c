@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/interp_impl.h"
+#include "ir/limbs.h"
 
 bool ptc_exceeds(double a, double b) { return a > b || (isnan(a) && !isnan(b)); }
 
@@ -41,17 +42,22 @@ ptc_status_t ptc_interp_reduce_max(const ptc_call_t *call) {
 }
 
 ptc_status_t ptc_interp_square_sum(const ptc_call_t *call) {
+  int64_t limbs[PTC_LIMBS] = {0};
   ptc_nest_t nest;
   ptc_nest_init(&nest, call);
   ptc_nest_add_dims(&nest, ptc_call_in(call, 0));
   ptc_nest_add_tensor(&nest, ptc_call_in(call, 0), NULL);
-  double sum = 0;
-  for (int64_t r = 0; r < call->in[0]->num_instances; r++) {
-    const double *x = call->in[0]->data + r * call->in[0]->num_elements;
-    for (bool more = ptc_nest_begin(&nest); more; more = ptc_nest_next(&nest))
-      sum += x[nest.offset[0]] * x[nest.offset[0]];
-  }
-  call->out[0]->data[0] = sum;
+  for (bool more = ptc_nest_begin(&nest); more; more = ptc_nest_next(&nest))
+    ptc_limbs_add_square(limbs, call->in[0]->data[nest.offset[0]]);
+  ptc_limbs_normalize(limbs);
+  for (int k = 0; k < PTC_LIMBS; k++) call->out[0]->data[k] = (double)limbs[k];
+  return PTC_OK;
+}
+
+ptc_status_t ptc_interp_limbs_value(const ptc_call_t *call) {
+  int64_t limbs[PTC_LIMBS];
+  for (int k = 0; k < PTC_LIMBS; k++) limbs[k] = (int64_t)call->in[0]->data[k];
+  call->out[0]->data[0] = ptc_limbs_value(limbs);
   return PTC_OK;
 }
 

@@ -185,7 +185,8 @@ ptc_status_t ptc_interp_cross_entropy(const ptc_call_t *call) {
 ptc_status_t ptc_interp_cross_entropy_grad(const ptc_call_t *call) {
   const ptc_type_t *logits = ptc_call_in(call, 0), *result = ptc_call_out(call, 0);
   const char *dim = ptc_op_string(call->op, "dim");
-  int64_t classes = logits->dims[ptc_type_find_dim(logits, dim)].extent;
+  const ptc_dim_t *whole = &logits->dims[ptc_type_find_dim(logits, dim)];
+  int64_t classes = ptc_call_valid_extent(call, whole);
   int64_t step = ptc_call_stride(call, logits, dim), step_out = ptc_call_stride(call, result, dim);
   ptc_nest_t nest;
   entropy_nest(&nest, call);
@@ -193,10 +194,11 @@ ptc_status_t ptc_interp_cross_entropy_grad(const ptc_call_t *call) {
     const double *x = call->in[0]->data + nest.offset[0];
     double target = call->in[1]->data[nest.offset[1]], lse = call->in[2]->data[nest.offset[2]];
     double dnll = call->in[3]->data[nest.offset[3]], *dx = call->out[0]->data + nest.offset[4];
-    PTC_TRY(check_target(call, target, classes));
+    PTC_TRY(check_target(call, target, whole->extent));
     if (target < 0) continue;
+    int64_t hit = ptc_call_local_index(call, whole, (int64_t)target);
     for (int64_t k = 0; k < classes; k++)
-      dx[k * step_out] += (exp(x[k * step] - lse) - (k == (int64_t)target)) * dnll;
+      dx[k * step_out] += (exp(x[k * step] - lse) - (k == hit)) * dnll;
   }
   return PTC_OK;
 }

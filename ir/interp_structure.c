@@ -190,7 +190,8 @@ static address_t address_init(const ptc_call_t *call, ptc_nest_t *nest, const pt
   ptc_nest_add_tensor(nest, whole, address.dims);
   for (int32_t i = 0; i < address.dims->count; i++) {
     const char *name = address.dims->u.dims[i];
-    address.extent[i] = whole->dims[ptc_type_find_dim(whole, name)].extent;
+    // Of a shard (attribute local), what it holds.
+    address.extent[i] = ptc_call_valid_extent(call, &whole->dims[ptc_type_find_dim(whole, name)]);
     address.step[i] = ptc_call_stride(call, whole, name);
     ptc_nest_add_tensor(nest, ptc_call_in(call, i + 1), NULL);
   }

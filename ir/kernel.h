@@ -99,12 +99,15 @@ typedef enum ptc_kernel_kind_e {
   PTC_KERNEL_ATTENTION,
   PTC_KERNEL_ATTENTION_GRAD,
   // One op of the IR, |op|, operands and results are parameters in order: cumsum, cummax, cumargmax, topk,
-  // dispatch_slot, scatter_add, window_add, and whatever no other kind can do. No expressions.
+  // dispatch_slot, scatter_add, window_add, square_sum, limbs_value: what no other kind can do. No
+  // expressions.
   PTC_KERNEL_SCAN,
   PTC_KERNEL_TOPK,
   PTC_KERNEL_DISPATCH_SLOT,
   PTC_KERNEL_SCATTER_ADD,
   PTC_KERNEL_WINDOW_ADD,
+  PTC_KERNEL_SQUARE_SUM,
+  PTC_KERNEL_LIMBS_VALUE,
 } ptc_kernel_kind_t;
 
 // GEMM roles of the loop dims (bit masks): each dim is in exactly one. batch: in A, B and out; m: A and
@@ -145,7 +148,7 @@ typedef struct ptc_kernel_s {
   int32_t num_levels;  // enclosing repeats
   ptc_gemm_t gemm;
   ptc_kattention_t attention;
-  const ptc_op_t *op;  // SCAN ... WINDOW_ADD
+  const ptc_op_t *op;  // SCAN and those that follow
   // What it must do at least: floating-point operations counted as in passes/cost.h, and bytes of its
   // parameters read and written once.
   double flops;

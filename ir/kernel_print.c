@@ -14,6 +14,8 @@ static const char *const kind_names[] = {
     [PTC_KERNEL_DISPATCH_SLOT] = "dispatch_slot",
     [PTC_KERNEL_SCATTER_ADD] = "scatter_add",
     [PTC_KERNEL_WINDOW_ADD] = "window_add",
+    [PTC_KERNEL_SQUARE_SUM] = "square_sum",
+    [PTC_KERNEL_LIMBS_VALUE] = "limbs_value",
 };
 static const char *const reduce_names[] = {
     [PTC_KX_SUM] = "sum", [PTC_KX_MAX] = "max", [PTC_KX_ARGMAX] = "argmax", [PTC_KX_ALL] = "all"};

@@ -215,6 +215,7 @@ static ptc_status_t check_whole(ptc_module_t *module, const ptc_op_t *op) {
   const char *rule = ptc_op_info(op->opcode)->rule;
   // In window and gather only the first operand's dim is walked along; others may share its name.
   int32_t num = op->opcode == PTC_OP_GATHER ? 1 : op->num_operands;
+  if (ptc_op_bool(op, "local")) return PTC_OK;
   char name[32];
   while (next_rule_token(&rule, '!', name, sizeof(name))) {
     const ptc_attr_t *attr = ptc_op_attr(op, name);
@@ -332,32 +333,14 @@ static void append_missing(ptc_module_t *module, const ptc_op_t *op, const ptc_d
   }
 }
 
-static bool comes_before(const ptc_mesh_t *mesh, ptc_axis_ref_t a, ptc_axis_ref_t b) {
-  if (a.axis == b.axis) return a.pre < b.pre;
-  for (int32_t i = 0; i < mesh->num_axes; i++)
-    if (mesh->axes[i].name == a.axis || mesh->axes[i].name == b.axis)
-      return mesh->axes[i].name == a.axis;
-  return false;
-}
-
-// Partial axes are a set: they have the order of the mesh, parts of one axis the major first.
-static void sort_axes(const ptc_mesh_t *mesh, axis_list_t *list) {
-  for (int32_t i = 1; i < list->count; i++) {
-    ptc_axis_ref_t ref = list->items[i];
-    int32_t at = i;
-    for (; at > 0 && comes_before(mesh, ref, list->items[at - 1]); at--)
-      list->items[at] = list->items[at - 1];
-    list->items[at] = ref;
-  }
-}
-
 static ptc_status_t finish(ptc_module_t *module, const ptc_op_t *op, ptc_dtype_t dtype,
                            const ptc_dim_list_t *dims, axis_list_t partial, ptc_reduce_kind_t kind,
                            const ptc_type_t **out_type) {
   if (dims->overlong)
     return ptc_shape_error(module, op, "size-c1", "the result has more than %d dims", PTC_MAX_DIMS);
   ptc_type_t *type = ptc_type_new(&module->arena, dtype, dims->items, dims->count);
-  sort_axes(&module->mesh, &partial);
+  // Partial axes are a set.
+  ptc_axes_sort(&module->mesh, partial.items, partial.count);
   type->partial = partial.items;
   type->num_partial = partial.count;
   type->partial_kind = partial.count ? kind : PTC_REDUCE_SUM;

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "ir/limbs.h"
 #include "ir/shape_impl.h"
 
 // --- optimizer
@@ -52,15 +53,33 @@ ptc_status_t ptc_shape_sgd(ptc_module_t *module, const ptc_op_t *op, const ptc_t
   return optimizer(module, op, "sgsffffb", out_types);
 }
 
-// Result: f64[].
+// Result: i64[square_limb=20].
 //   c1  the operand is a float
+//   c2  without a dim of that name
 ptc_status_t ptc_shape_square_sum(ptc_module_t *module, const ptc_op_t *op,
                                   const ptc_type_t **out_types) {
   PTC_TRY(ptc_shape_begin(module, op, 0));
-  ptc_dtype_t dtype = ptc_shape_operand(op, 0)->dtype;
-  PTC_SHAPE_CHECK(ptc_dtype_is_float(dtype), module, op, 1, "the operand cannot be %s",
-                  ptc_dtype_name(dtype));
-  ptc_dim_list_t none = {0};
+  const ptc_type_t *x = ptc_shape_operand(op, 0);
+  const ptc_dim_t limb = {.name = ptc_module_intern(module, PTC_LIMBS_DIM), .extent = PTC_LIMBS};
+  PTC_SHAPE_CHECK(ptc_dtype_is_float(x->dtype), module, op, 1, "the operand cannot be %s",
+                  ptc_dtype_name(x->dtype));
+  PTC_SHAPE_CHECK(!ptc_type_has_dim(x, limb.name), module, op, 2, "the operand has dim \"%s\"",
+                  limb.name);
+  ptc_dim_list_t dims = {0};
+  ptc_dim_list_push(&dims, limb);
+  return ptc_shape_result(module, op, PTC_I64, &dims, out_types);
+}
+
+// Result: f64[].
+//   c1  the operand is i64[square_limb=20], whole on a device
+ptc_status_t ptc_shape_limbs_value(ptc_module_t *module, const ptc_op_t *op,
+                                   const ptc_type_t **out_types) {
+  PTC_TRY(ptc_shape_begin(module, op, 0));
+  const ptc_type_t *x = ptc_shape_operand(op, 0);
+  bool fits = x->dtype == PTC_I64 && x->num_dims == 1 && x->dims[0].extent == PTC_LIMBS &&
+              x->dims[0].name == ptc_module_intern(module, PTC_LIMBS_DIM) && !x->dims[0].num_axes;
+  PTC_SHAPE_CHECK(fits, module, op, 1, "the operand is no sum of squares");
+  const ptc_dim_list_t none = {0};
   return ptc_shape_result(module, op, PTC_F64, &none, out_types);
 }
 

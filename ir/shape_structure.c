@@ -1,6 +1,7 @@
 // Shape functions of ops that move elements: views, concat, windows, gathers.
 #include <inttypes.h>
 
+#include "ir/axes.h"
 #include "ir/shape_impl.h"
 
 // Result: |dims| with |extents|. New dims take their sharding from the given type if there is one.
@@ -305,6 +306,16 @@ static ptc_status_t check_indices(ptc_module_t *module, const ptc_op_t *op) {
   return PTC_OK;
 }
 
+static ptc_status_t add_refs(ptc_module_t *module, const ptc_op_t *op, const ptc_axis_ref_t *refs,
+                             int32_t num_refs, ptc_axis_ref_t *out_refs, int32_t *num_out) {
+  for (int32_t i = 0; i < num_refs; i++) {
+    PTC_SHAPE_CHECK(*num_out < PTC_MAX_AXES, module, op, 5, "it has more than %d axes",
+                    PTC_MAX_AXES);
+    out_refs[(*num_out)++] = refs[i];
+  }
+  return PTC_OK;
+}
+
 static bool same_dim(const ptc_dim_t *a, const ptc_dim_t *b) {
   if (a->extent != b->extent || a->dist != b->dist || a->num_axes != b->num_axes) return false;
   for (int32_t i = 0; i < a->num_axes; i++)
@@ -318,6 +329,7 @@ static bool same_dim(const ptc_dim_t *a, const ptc_dim_t *b) {
 //   c2  the indices are integers
 //   c3  the first operand has the dims
 //   c4  the indices and the dims of the first operand that stay agree on dims of the same name
+//   c5  local: the fill is given, 0, and dims are distributed in blocks
 ptc_status_t ptc_shape_gather(ptc_module_t *module, const ptc_op_t *op,
                               const ptc_type_t **out_types) {
   PTC_TRY(ptc_shape_begin(module, op, PTC_SHAPE_FREE_DIMS));
@@ -355,7 +367,21 @@ ptc_status_t ptc_shape_gather(ptc_module_t *module, const ptc_op_t *op,
     placed = true;
   }
   dims.overlong |= fresh.overlong;
-  return ptc_shape_result(module, op, x->dtype, &dims, out_types);
+  if (!ptc_op_bool(op, "local")) return ptc_shape_result(module, op, x->dtype, &dims, out_types);
+  const ptc_attr_t *fill = ptc_op_attr(op, "fill");
+  PTC_SHAPE_CHECK(fill && ptc_op_float(op, "fill") == 0, module, op, 5,
+                  "what other devices hold must read as 0");
+  ptc_axis_ref_t partial[PTC_MAX_AXES];
+  int32_t num_partial = 0;
+  PTC_TRY(add_refs(module, op, x->partial, x->num_partial, partial, &num_partial));
+  for (int32_t i = 0; i < names->count; i++) {
+    const ptc_dim_t *dim = &x->dims[ptc_type_find_dim(x, names->u.dims[i])];
+    PTC_SHAPE_CHECK(dim->dist == PTC_DIST_BLOCK, module, op, 5, "dim \"%s\" is a zigzag",
+                    dim->name);
+    PTC_TRY(add_refs(module, op, dim->axes, dim->num_axes, partial, &num_partial));
+  }
+  return ptc_shape_result_partial(module, op, x->dtype, &dims, partial, num_partial, PTC_REDUCE_SUM,
+                                  out_types);
 }
 
 // Result: the dims |result| with |extents|.
@@ -365,6 +391,7 @@ ptc_status_t ptc_shape_gather(ptc_module_t *module, const ptc_op_t *op,
 //   c4  the result has the dims of |dims|; its others are dims of the first operand, as they are
 //   c5  every dim of an index is one of the first operand
 //   c6  the first operand is not bool
+//   c7  local: the given type has the dims, of those extents, distributed in blocks
 ptc_status_t ptc_shape_scatter_add(ptc_module_t *module, const ptc_op_t *op,
                                    const ptc_type_t **out_types) {
   PTC_TRY(ptc_shape_begin(module, op, 0));
@@ -391,6 +418,13 @@ ptc_status_t ptc_shape_scatter_add(ptc_module_t *module, const ptc_op_t *op,
       PTC_SHAPE_CHECK(at >= 0 && y->dims[at].extent == dim.extent, module, op, 4,
                       "operand 0 has no dim \"%s\" of extent %" PRId64, dim.name, dim.extent);
       dim = y->dims[at];
+    } else if (ptc_op_bool(op, "local")) {
+      const ptc_type_t *given = ptc_shape_given(op, 0);
+      int32_t at = given ? ptc_type_find_dim(given, dim.name) : -1;
+      PTC_SHAPE_CHECK(
+          at >= 0 && given->dims[at].extent == dim.extent && given->dims[at].dist == PTC_DIST_BLOCK,
+          module, op, 7, "the type of the result does not say where dim \"%s\" lies", dim.name);
+      dim = given->dims[at];
     }
     ptc_dim_list_push(&dims, dim);
   }

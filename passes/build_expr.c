@@ -35,7 +35,6 @@ static const ptc_kbuild_fn_t functions[PTC_NUM_OPS] = {
     [PTC_OP_ROPE] = ptc_kbuild_rope,
     [PTC_OP_ADAMW] = ptc_kbuild_adamw,
     [PTC_OP_SGD] = ptc_kbuild_sgd,
-    [PTC_OP_SQUARE_SUM] = ptc_kbuild_square_sum,
     [PTC_OP_ALL_FINITE] = ptc_kbuild_all_finite,
     [PTC_OP_ACCUMULATE] = ptc_kbuild_elementwise,
 };

@@ -76,8 +76,7 @@ ptc_kbuild_fn_t ptc_kbuild_fn(ptc_opcode_t opcode);
   X(axis_index) X(random) X(dropout) X(where) X(broadcast) X(rename) X(split) X(concat) X(window) \
       X(gather) X(shard) X(reduce_sum) X(reduce_max) X(argmax) X(einsum) X(softmax)               \
           X(softmax_grad) X(layernorm) X(layernorm_grad) X(rmsnorm) X(rmsnorm_grad)               \
-              X(cross_entropy) X(cross_entropy_grad) X(rope) X(adamw) X(sgd) X(square_sum)        \
-                  X(all_finite)
+              X(cross_entropy) X(cross_entropy_grad) X(rope) X(adamw) X(sgd) X(all_finite)
 #define PTC_KBUILD_FN(name)                                                       \
   ptc_kx_t ptc_kbuild_##name(ptc_kbuild_t *b, const ptc_op_t *op, int32_t result, \
                              const ptc_kx_t *index);

@@ -61,6 +61,8 @@ ptc_kernel_kind_t ptc_op_kernel_kind(const ptc_op_t *op) {
     case PTC_OP_DISPATCH_SLOT: return PTC_KERNEL_DISPATCH_SLOT;
     case PTC_OP_SCATTER_ADD: return PTC_KERNEL_SCATTER_ADD;
     case PTC_OP_WINDOW_ADD: return PTC_KERNEL_WINDOW_ADD;
+    case PTC_OP_SQUARE_SUM: return PTC_KERNEL_SQUARE_SUM;
+    case PTC_OP_LIMBS_VALUE: return PTC_KERNEL_LIMBS_VALUE;
     default: return ptc_einsum_is_gemm(op) ? PTC_KERNEL_GEMM : PTC_KERNEL_NEST;
   }
 }

@@ -32,7 +32,7 @@ static const ptc_attr_t *reduced_dims(const ptc_op_t *op) {
 }
 
 static bool reduces_all(const ptc_op_t *op) {
-  return op->opcode == PTC_OP_SQUARE_SUM || op->opcode == PTC_OP_ALL_FINITE;
+  return op->opcode == PTC_OP_ALL_FINITE;
 }
 
 bool ptc_op_reduces(const ptc_op_t *op) {

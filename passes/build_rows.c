@@ -75,16 +75,6 @@ static uint32_t loops_of_type(const ptc_kbuild_t *b, const ptc_type_t *type) {
   return mask;
 }
 
-ptc_kx_t ptc_kbuild_square_sum(ptc_kbuild_t *b, const ptc_op_t *op, int32_t result,
-                               const ptc_kx_t *index) {
-  (void)result;
-  (void)index;
-  const ptc_kx_t x = ptc_kbuild_cast(b, PTC_F64, ptc_kbuild_here(b, op->operands[0]));
-  const ptc_kx_t square = ptc_kbuild_2(b, PTC_OP_MUL, PTC_F64, x, x);
-  const uint32_t over = loops_of_type(b, op->operands[0]->type);
-  return over ? ptc_kbuild_reduce(b, op, PTC_KX_SUM, PTC_F64, square, over, true) : square;
-}
-
 ptc_kx_t ptc_kbuild_all_finite(ptc_kbuild_t *b, const ptc_op_t *op, int32_t result,
                                const ptc_kx_t *index) {
   (void)result;
@@ -282,7 +272,8 @@ ptc_kx_t ptc_kbuild_cross_entropy_grad(ptc_kbuild_t *b, const ptc_op_t *op, int3
   ptc_kx_t counts;
   const ptc_kx_t target = target_of(&row, &counts);
   const int32_t d = ptc_type_find_dim(row.type, ptc_op_string(op, "dim"));
-  const ptc_kx_t k = ptc_kbuild_cast(b, op->operands[1]->type->dtype, index[d]);
+  const ptc_kx_t k = ptc_kbuild_cast(b, op->operands[1]->type->dtype,
+                                     ptc_kbuild_global_index(b, &row.type->dims[d], index[d]));
   const ptc_kx_t hit = ptc_kbuild_2(b, PTC_OP_EQ, PTC_BOOL, k, target);
   const ptc_kx_t onehot = ptc_kbuild_select(b, hit, constant(&row, 1), constant(&row, 0));
   const ptc_kx_t p = op1(&row, PTC_OP_EXP, op2(&row, PTC_OP_SUB, at(&row, 0), at(&row, 2)));

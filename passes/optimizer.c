@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ir/builder.h"
+#include "ir/limbs.h"
 #include "ir/op.h"
 #include "passes/lr_schedule.h"
 #include "passes/pass.h"
@@ -86,8 +87,17 @@ typedef struct combine_s {
   ptc_dtype_t dtype;
   double neutral;
 } combine_t;
-static const combine_t sum_of_squares = {PTC_OP_SQUARE_SUM, PTC_OP_ADD, PTC_F64, 0};
+// As limbs: integers, so that the sum does not depend on the order, nor on how gradients are sharded.
+static const combine_t sum_of_squares = {PTC_OP_SQUARE_SUM, PTC_OP_ADD, PTC_I64, 0};
 static const combine_t all_finite = {PTC_OP_ALL_FINITE, PTC_OP_AND, PTC_BOOL, 1};
+
+// The start of a repeat's sum.
+static ptc_value_t *build_neutral(ptc_builder_t *b, const combine_t *how) {
+  ptc_value_t *scalar = ptc_build_constant(b, how->dtype, how->neutral);
+  if (how->each != PTC_OP_SQUARE_SUM) return scalar;
+  const ptc_dim_t limb = {.name = ptc_module_intern(b->module, PTC_LIMBS_DIM), .extent = PTC_LIMBS};
+  return ptc_build_broadcast(b, scalar, &limb, 1);
+}
 
 // One gradient; a bundle is walked turn by turn.
 static ptc_value_t *build_combine_one(ptc_builder_t *b, const combine_t *how, ptc_value_t *grad) {
@@ -95,7 +105,7 @@ static ptc_value_t *build_combine_one(ptc_builder_t *b, const combine_t *how, pt
     ptc_op_t *op = ptc_build_op(b, how->each, &grad, 1, 1, (ptc_attrs_t){0});
     return op ? op->results[0] : NULL;
   }
-  ptc_value_t *init = ptc_build_constant(b, how->dtype, how->neutral);
+  ptc_value_t *init = build_neutral(b, how);
   ptc_op_t *repeat = ptc_build_repeat_begin(b, grad->type->counts[0], false, &init, 1, &grad, 1);
   if (!repeat) return NULL;
   ptc_builder_t inner = ptc_builder_at_end(b->module, repeat->body);
@@ -231,8 +241,9 @@ static void unscale_results(optimizer_t *o, ptc_value_t *inverse) {
 // Gradient scale: the clip coefficient over the loss scale. Also returns the norm as a metric.
 static void build_gscale(optimizer_t *o, ptc_value_t *scale) {
   ptc_builder_t *b = &o->b;
-  // Each element once, squares summed in double.
-  ptc_value_t *norm = ptc_build_unary(b, PTC_OP_SQRT, build_combine(o, &sum_of_squares));
+  // Each element once, squares summed exactly.
+  ptc_value_t *norm = ptc_build_unary(b, PTC_OP_LIMBS_VALUE, build_combine(o, &sum_of_squares));
+  norm = ptc_build_unary(b, PTC_OP_SQRT, norm);
   ptc_value_t *inverse = NULL;
   if (scale) {
     inverse = binary(o, PTC_OP_DIV, constant(o, PTC_F64, 1), ptc_build_cast(b, scale, PTC_F64));

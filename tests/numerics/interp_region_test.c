@@ -114,35 +114,38 @@ static void test_state(void) {
 // squares, scattered sums and the mean over b come out as without the axis.
 static void test_micro(void) {
   const double x[10] = {-1, -2, -3, -4, -5, -6, -7, -8, -9, -10};
-  interp_case_t *c =
-      run("module \"t\"\nmesh [\"micro\"=2]\ninput @x : f64[b=5, d=2]\n"
-          "func @f(%x = @x) {\n  %z = constant {value = 0.0} : f64[]\n"
-          "  %zd = broadcast %z {dims = [d], extents = [2]} : f64[d=2]\n"
-          "  %ze = broadcast %z {dims = [d, e], extents = [2, 2]} : f64[d=2, e=2]\n"
-          "  %1, %2, %q, %v, %3 = repeat {axis = \"micro\", count = 2} index %i "
-          "carry(%s = %zd, %p = %ze, %n = %z, %w = %zd) {\n"
-          "    %xs = shard %x {axis = \"micro\", dim = b} : f64[b=5 \"micro\", d=2]\n"
-          "    %y = exp %xs : f64[b=5 \"micro\", d=2]\n"
-          "    %4 = reduce_sum %y {over = [b]} : f64[d=2] partial \"micro\"\n"
-          "    %xe = rename %xs {from = [d], to = [e]} : f64[b=5 \"micro\", e=2]\n"
-          "    %5 = einsum %y, %xe {over = [b]} : f64[d=2, e=2] partial \"micro\"\n"
-          "    %k = iota {dim = b} : i32[b=5 \"micro\"]\n"
-          "    %two = constant {value = 2.0} : i32[]\n"
-          "    %m = mod %k, %two : i32[b=5 \"micro\"]\n"
-          "    %6 = square_sum %y : f64[] partial \"micro\"\n"
-          "    %7 = scatter_add %y, %m {dims = [g], extents = [2], result = [g]} : "
-          "f64[g=2] partial \"micro\"\n"
-          "    %8 = rename %7 {from = [g], to = [d]} : f64[d=2] partial \"micro\"\n"
-          "    %s2 = accumulate %s, %4 {axis = \"micro\"} : f64[d=2]\n"
-          "    %p2 = accumulate %p, %5 {axis = \"micro\"} : f64[d=2, e=2]\n"
-          "    %n2 = accumulate %n, %6 {axis = \"micro\"} : f64[]\n"
-          "    %w2 = accumulate %w, %8 {axis = \"micro\"} : f64[d=2]\n"
-          "    yield carry(%s2, %p2, %n2, %w2) collect(%y)\n"
-          "  } : f64[d=2], f64[d=2, e=2], f64[], f64[d=2], 2 x f64[b=5 \"micro\", d=2]\n"
-          "  %9 = unshard %3 {axis = \"micro\", dim = b} : f64[b=5, d=2]\n"
-          "  return output \"s\" = %1, output \"p\" = %2, output \"n\" = %q, output \"w\" = %v, "
-          "output \"y\" = %9\n}\n",
-          "x", x, 10);
+  interp_case_t *c = run(
+      "module \"t\"\nmesh [\"micro\"=2]\ninput @x : f64[b=5, d=2]\n"
+      "func @f(%x = @x) {\n  %z = constant {value = 0.0} : f64[]\n"
+      "  %zd = broadcast %z {dims = [d], extents = [2]} : f64[d=2]\n"
+      "  %0 = constant {value = 0} : i64[]\n"
+      "  %zl = broadcast %0 {dims = [square_limb], extents = [20]} : i64[square_limb=20]\n"
+      "  %ze = broadcast %z {dims = [d, e], extents = [2, 2]} : f64[d=2, e=2]\n"
+      "  %1, %2, %q, %v, %3 = repeat {axis = \"micro\", count = 2} index %i "
+      "carry(%s = %zd, %p = %ze, %n = %zl, %w = %zd) {\n"
+      "    %xs = shard %x {axis = \"micro\", dim = b} : f64[b=5 \"micro\", d=2]\n"
+      "    %y = exp %xs : f64[b=5 \"micro\", d=2]\n"
+      "    %4 = reduce_sum %y {over = [b]} : f64[d=2] partial \"micro\"\n"
+      "    %xe = rename %xs {from = [d], to = [e]} : f64[b=5 \"micro\", e=2]\n"
+      "    %5 = einsum %y, %xe {over = [b]} : f64[d=2, e=2] partial \"micro\"\n"
+      "    %k = iota {dim = b} : i32[b=5 \"micro\"]\n"
+      "    %two = constant {value = 2.0} : i32[]\n"
+      "    %m = mod %k, %two : i32[b=5 \"micro\"]\n"
+      "    %6 = square_sum %y : i64[square_limb=20] partial \"micro\"\n"
+      "    %7 = scatter_add %y, %m {dims = [g], extents = [2], result = [g]} : "
+      "f64[g=2] partial \"micro\"\n"
+      "    %8 = rename %7 {from = [g], to = [d]} : f64[d=2] partial \"micro\"\n"
+      "    %s2 = accumulate %s, %4 {axis = \"micro\"} : f64[d=2]\n"
+      "    %p2 = accumulate %p, %5 {axis = \"micro\"} : f64[d=2, e=2]\n"
+      "    %n2 = accumulate %n, %6 {axis = \"micro\"} : i64[square_limb=20]\n"
+      "    %w2 = accumulate %w, %8 {axis = \"micro\"} : f64[d=2]\n"
+      "    yield carry(%s2, %p2, %n2, %w2) collect(%y)\n"
+      "  } : f64[d=2], f64[d=2, e=2], i64[square_limb=20], f64[d=2], 2 x f64[b=5 \"micro\", d=2]\n"
+      "  %9 = unshard %3 {axis = \"micro\", dim = b} : f64[b=5, d=2]\n"
+      "  %nv = limbs_value %q : f64[]\n"
+      "  return output \"s\" = %1, output \"p\" = %2, output \"n\" = %nv, output \"w\" = %v, "
+      "output \"y\" = %9\n}\n",
+      "x", x, 10);
   double sum[2] = {0}, product[4] = {0}, squares = 0, parity[2] = {0}, y[10];
   for (int b = 0; b < 5; b++)
     for (int d = 0; d < 2; d++) {

@@ -47,6 +47,8 @@ static const char *const kind_names[] = {
     [PTC_KERNEL_DISPATCH_SLOT] = "slot",
     [PTC_KERNEL_SCATTER_ADD] = "scatter",
     [PTC_KERNEL_WINDOW_ADD] = "window_add",
+    [PTC_KERNEL_SQUARE_SUM] = "square_sum",
+    [PTC_KERNEL_LIMBS_VALUE] = "limbs_value",
 };
 
 // "nest layernorm, mul; gemm einsum, add" for the kernels of |block| in order; regions in parentheses.
