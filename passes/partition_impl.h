@@ -11,16 +11,21 @@
 #include "ir/module.h"
 #include "passes/parallel.h"
 
-enum { PTC_PART_MAX_NAMES = 64 };
+enum {
+  PTC_PART_MAX_NAMES = 64,
+  // A dim is padded only where a shard has this many elements: a small part of the room stays empty then.
+  PTC_PART_MIN_SHARD = 4
+};
 
 // How a parameter lies: |home| is what the ops that use it see; |stored| is home with ZeRO's axes on one dim.
 typedef struct ptc_part_layout_s {
   const ptc_type_t *home, *stored;
 } ptc_part_layout_t;
 
-// The gradient of a parameter: where ZeRO wants it.
+// The gradient of a parameter.
 typedef struct ptc_part_mark_s {
-  const char *dim;  // NULL: the state is not sharded
+  const ptc_type_t *home;  // the parameter's, with the dim names of this value; may be NULL
+  const char *dim;         // where ZeRO wants it; NULL: the state is not sharded
 } ptc_part_mark_t;
 
 typedef struct ptc_part_s {
@@ -72,6 +77,8 @@ const ptc_type_t *ptc_part_whole(ptc_part_t *p, const ptc_type_t *type, const ch
 // The device axes over which |type| is partial, into |out|, which has room for PTC_MAX_AXES.
 int32_t ptc_part_partial(const ptc_type_t *type, ptc_axis_ref_t *out);
 bool ptc_part_is_partial(const ptc_type_t *type);
+// Whether neither a dim nor a partial sum of |type| uses any of |axes|.
+bool ptc_part_is_free(const ptc_type_t *type, const ptc_axis_ref_t *axes, int32_t num_axes);
 // What |value|, of |type|, becomes when its sum over |axes| is taken: ZeRO and sequence parallelism leave each device
 // a part of it.
 const ptc_type_t *ptc_part_reduced(ptc_part_t *p, const ptc_value_t *value, const ptc_type_t *type,
@@ -88,6 +95,9 @@ bool ptc_part_is_zero(const ptc_value_t *value);
 // the types of its results then. False if no sharding fits, not even none: the diagnostic is recorded.
 bool ptc_part_rule(ptc_part_t *p, ptc_op_t *op, const ptc_type_t **operands,
                    const ptc_type_t **results);
+// Of a scatter_add: the addressed dim of the result that lies on axes of its own, NULL if there is none.
+const char *ptc_part_scattered_dim(ptc_part_t *p, const ptc_op_t *op, const ptc_axis_ref_t **axes,
+                                   int32_t *num_axes);
 // Ops that hand a stored parameter on as it is.
 bool ptc_part_keeps_home(const ptc_op_t *op);
 

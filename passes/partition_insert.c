@@ -1,6 +1,9 @@
 // partition: puts reshards between values and the uses that need another type.
+#include "ir/builder.h"
 #include "ir/op.h"
+#include "passes/pad_masks.h"
 #include "passes/partition_impl.h"
+#include "passes/split_forms.h"
 
 static ptc_status_t insert_block(ptc_part_t *p, ptc_block_t *block);
 
@@ -33,6 +36,46 @@ static ptc_status_t insert_return(ptc_part_t *p, ptc_op_t *op) {
   return PTC_OK;
 }
 
+static void replace_result(ptc_part_t *p, ptc_value_t *old, ptc_value_t *now) {
+  ptc_block_replace_uses(p->func->body, old, now);
+  now->name = old->name;
+  void *mark = ptc_map_get(&p->grads, old);
+  if (mark) ptc_map_set(&p->grads, now, mark);
+}
+
+static void remove_op(ptc_part_t *p, ptc_op_t *op) {
+  if (ptc_map_get(&p->firsts, op->parent) == op)
+    ptc_map_set(&p->firsts, op->parent, op->parent->first != op ? op->parent->first : op->next);
+  ptc_op_remove(op);
+}
+
+// The split form in place of |op|, whose operands are as it needs them.
+static ptc_status_t build_split(ptc_part_t *p, ptc_op_t *op) {
+  ptc_builder_t b = ptc_builder_before(p->module, op);
+  b.loc = op->loc;
+  ptc_value_t **values = PTC_ARENA_ARRAY(p->scratch, ptc_value_t *, op->num_results + 1);
+  PTC_TRY(ptc_split_form(&b, op, values));
+  for (int32_t i = 0; i < op->num_results; i++) replace_result(p, op->results[i], values[i]);
+  remove_op(p, op);
+  return PTC_OK;
+}
+
+// A scatter_add whose result is sharded on the dim that is addressed.
+static ptc_status_t build_scatter(ptc_part_t *p, ptc_op_t *op) {
+  const ptc_axis_ref_t *axes;
+  int32_t num_axes;
+  const char *dim = ptc_part_scattered_dim(p, op, &axes, &num_axes);
+  const int32_t at = dim ? ptc_type_find_dim(op->results[0]->type, dim) : -1;
+  if (at < 0 || op->results[0]->type->dims[at].num_axes == 0) return PTC_OK;
+  ptc_builder_t b = ptc_builder_before(p->module, op);
+  b.loc = op->loc;
+  ptc_value_t *value = ptc_split_scatter_add(&b, op, dim, axes, num_axes);
+  if (!value) return PTC_UNSUPPORTED;
+  replace_result(p, op->results[0], value);
+  remove_op(p, op);
+  return PTC_OK;
+}
+
 static ptc_status_t insert_op(ptc_part_t *p, ptc_op_t *op) {
   if (op->opcode == PTC_OP_REPEAT) return insert_repeat(p, op);
   if (op->opcode == PTC_OP_RETURN) return insert_return(p, op);
@@ -42,13 +85,18 @@ static ptc_status_t insert_op(ptc_part_t *p, ptc_op_t *op) {
   const ptc_type_t **results = PTC_ARENA_ARRAY(p->scratch, const ptc_type_t *, op->num_results + 1);
   if (!ptc_part_rule(p, op, operands, results)) return PTC_UNSUPPORTED;
   for (int32_t i = 0; i < op->num_operands; i++) PTC_TRY(use_as(p, op, i, operands[i]));
-  return PTC_OK;
+  if (ptc_has_split_form(op, operands)) return build_split(p, op);
+  PTC_TRY(ptc_mask_operands(p->module, op));
+  return op->opcode == PTC_OP_SCATTER_ADD ? build_scatter(p, op) : PTC_OK;
 }
 
 static ptc_status_t insert_block(ptc_part_t *p, ptc_block_t *block) {
   ptc_map_set(&p->firsts, block, block->first);
-  // Reshards stand before the op, so that they are not visited.
-  for (ptc_op_t *op = block->first; op; op = op->next) PTC_TRY(insert_op(p, op));
+  // What is built stands before the op, so that it is not visited.
+  for (ptc_op_t *op = block->first, *next; op; op = next) {
+    next = op->next;
+    PTC_TRY(insert_op(p, op));
+  }
   return PTC_OK;
 }
 

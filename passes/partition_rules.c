@@ -8,6 +8,7 @@
 
 #include "ir/op.h"
 #include "passes/partition_impl.h"
+#include "passes/split_forms.h"
 
 enum { MAX_FACTORS = 64 };
 
@@ -222,8 +223,9 @@ static void resolve_conflicts(factors_t *f) {
   }
 }
 
+// |split|: dims that must be whole may be sharded, for the split form.
 static void find_factors(ptc_part_t *p, const ptc_op_t *op, const ptc_type_t *const *types,
-                         factors_t *f) {
+                         bool split, factors_t *f) {
   f->count = 0;
   for (int32_t i = 0; i < op->num_operands; i++) {
     const bool weight = ptc_map_get(&p->weights, op->operands[i]) != NULL;
@@ -234,7 +236,7 @@ static void find_factors(ptc_part_t *p, const ptc_op_t *op, const ptc_type_t *co
       factor_t *factor = find_factor(f, dim->name, private);
       if (!factor) continue;
       const bool walked = op->opcode == PTC_OP_GATHER ? private : needs_whole(op, dim->name);
-      factor->whole |= walked;
+      factor->whole |= walked && !split;
       factor->summed |= is_summed(op, dim->name);
       add_dim(factor, dim, bytes, weight);
     }
@@ -257,9 +259,9 @@ static void apply_factors(ptc_part_t *p, const ptc_op_t *op, factors_t *f,
 
 // --- results
 
-// The shape function's types for operands of |types|; its complaint goes to |diag|.
-static bool infer(ptc_part_t *p, ptc_op_t *op, const ptc_type_t *const *types,
-                  const ptc_type_t **results, ptc_diag_t *diag) {
+// The shape function's types for operands of |types|; complaints go to |diag|.
+static bool with_types(ptc_part_t *p, ptc_op_t *op, const ptc_type_t *const *types,
+                       const ptc_type_t **results, ptc_diag_t *diag) {
   ptc_value_t *values = PTC_ARENA_ARRAY(p->scratch, ptc_value_t, op->num_operands + 1);
   ptc_value_t **operands = PTC_ARENA_ARRAY(p->scratch, ptc_value_t *, op->num_operands + 1);
   for (int32_t i = 0; i < op->num_operands; i++) {
@@ -275,6 +277,31 @@ static bool infer(ptc_part_t *p, ptc_op_t *op, const ptc_type_t *const *types,
   op->operands = old;
   p->module->diag = module_diag;
   return fine;
+}
+
+// A table's gradient lands where the parameter lies: the dim of the result that is addressed and lies on axes there.
+const char *ptc_part_scattered_dim(ptc_part_t *p, const ptc_op_t *op, const ptc_axis_ref_t **axes,
+                                   int32_t *num_axes) {
+  const ptc_part_mark_t *mark =
+      op->opcode == PTC_OP_SCATTER_ADD ? ptc_map_get(&p->grads, op->results[0]) : NULL;
+  if (!mark || !mark->home) return NULL;
+  for (int32_t d = 0; d < mark->home->num_dims; d++) {
+    const ptc_dim_t *dim = &mark->home->dims[d];
+    if (dim->num_axes == 0 || !ptc_op_dims_contain(op, "dims", dim->name)) continue;
+    *axes = dim->axes;
+    *num_axes = dim->num_axes;
+    return dim->name;
+  }
+  return NULL;
+}
+
+static void scatter_result(ptc_part_t *p, const ptc_op_t *op, const ptc_type_t **result) {
+  const ptc_axis_ref_t *axes;
+  int32_t num_axes;
+  const char *dim = ptc_part_scattered_dim(p, op, &axes, &num_axes);
+  const int32_t at = dim ? ptc_type_find_dim(*result, dim) : -1;
+  if (at < 0 || !ptc_part_is_free(*result, axes, num_axes)) return;
+  *result = ptc_part_with_axes(p, *result, at, axes, num_axes);
 }
 
 // State and its new version have the state's layout; so has the gradient.
@@ -296,26 +323,38 @@ static void optimizer_types(ptc_part_t *p, const ptc_op_t *op, const ptc_type_t 
   }
 }
 
+typedef enum attempt_e { TRY_SPLIT, TRY_NATURAL, TRY_SAMPLES, TRY_WHOLE, NUM_ATTEMPTS } attempt_t;
+
+static bool try_rule(ptc_part_t *p, ptc_op_t *op, attempt_t attempt, const ptc_type_t **operands,
+                     const ptc_type_t **results, ptc_diag_t *diag) {
+  if (op->opcode == PTC_OP_ADAMW || op->opcode == PTC_OP_SGD) {
+    optimizer_types(p, op, operands);
+    return with_types(p, op, operands, results, diag);
+  }
+  factors_t factors;
+  base_types(p, op, operands);
+  for (int32_t i = 0; attempt >= TRY_SAMPLES && i < op->num_operands; i++)
+    operands[i] = ptc_part_whole(p, operands[i], attempt == TRY_SAMPLES ? p->batch : NULL);
+  find_factors(p, op, operands, attempt == TRY_SPLIT, &factors);
+  apply_factors(p, op, &factors, operands);
+  if (attempt == TRY_SPLIT) {
+    if (!ptc_has_split_form(op, operands)) return false;
+    ptc_split_form_types(p->module, op, operands, results);
+    return true;
+  }
+  if (!with_types(p, op, operands, results, diag)) return false;
+  if (op->opcode == PTC_OP_SCATTER_ADD) scatter_result(p, op, results);
+  return true;
+}
+
 bool ptc_part_rule(ptc_part_t *p, ptc_op_t *op, const ptc_type_t **operands,
                    const ptc_type_t **results) {
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   bool fine = false;
-  const bool optimizer = op->opcode == PTC_OP_ADAMW || op->opcode == PTC_OP_SGD;
   // Where the natural sharding does not fit, the next try has less of it.
-  for (int attempt = 0; attempt < 3 && !fine; attempt++) {
-    if (optimizer) {
-      optimizer_types(p, op, operands);
-    } else {
-      factors_t factors;
-      base_types(p, op, operands);
-      for (int32_t i = 0; attempt > 0 && i < op->num_operands; i++)
-        operands[i] = ptc_part_whole(p, operands[i], attempt == 1 ? p->batch : NULL);
-      find_factors(p, op, operands, &factors);
-      apply_factors(p, op, &factors, operands);
-    }
-    fine = infer(p, op, operands, results, &diag);
-  }
+  for (int attempt = TRY_SPLIT; attempt < NUM_ATTEMPTS && !fine; attempt++)
+    fine = try_rule(p, op, (attempt_t)attempt, operands, results, &diag);
   if (!fine) {
     const char *reason = diag.num_items ? diag.items[0].message : "";
     ptc_error(p->module->diag, op->loc, PTC_UNSUPPORTED, "partition-op",

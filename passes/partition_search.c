@@ -141,16 +141,20 @@ static int64_t gcd(int64_t a, int64_t b) {
   return a;
 }
 
-// The greatest common divisor of tp and all extents of the name among parameters.
-static int64_t divisor_of(const search_t *s, const char *name) {
-  int64_t divisor = s->p->parallel.size[PTC_AXIS_TP];
+// Over how many parts of tp the name lies: all, if every extent of it among parameters divides or is long enough to be
+// padded, else the greatest common divisor.
+static int64_t parts_of(const search_t *s, const char *name) {
+  const int64_t tp = s->p->parallel.size[PTC_AXIS_TP];
+  int64_t divisor = tp, least = INT64_MAX;
   for (int64_t g = 0; g < s->p->module->num_globals; g++) {
     const ptc_global_t *global = s->p->module->globals[g];
     if (global->kind != PTC_GLOBAL_PARAM) continue;
     const int32_t at = ptc_type_find_dim(global->type, name);
-    if (at >= 0) divisor = gcd(divisor, global->type->dims[at].extent);
+    if (at < 0) continue;
+    divisor = gcd(divisor, global->type->dims[at].extent);
+    if (global->type->dims[at].extent < least) least = global->type->dims[at].extent;
   }
-  return divisor;
+  return least / tp >= PTC_PART_MIN_SHARD ? tp : divisor;
 }
 
 static bool stand_together(const search_t *s, const char *a, const char *b) {
@@ -171,7 +175,7 @@ static void use_set(search_t *s) {
   for (int32_t i = 0; i < s->num_chosen; i++) {
     const char *name = s->names[s->chosen[i]];
     ptc_axis_ref_t ref = tp;
-    const int64_t own = divisor_of(s, name);
+    const int64_t own = parts_of(s, name);
     if (own < size) ref = (ptc_axis_ref_t){tp.axis, 1, own};
     for (int32_t k = 0; k < p->num_names; k++) {
       const ptc_axis_ref_t other = p->named[k];
@@ -253,7 +257,7 @@ static void find_candidates(search_t *s) {
       bool known = false;
       for (int32_t k = 0; k < s->count; k++) known |= s->names[k] == name;
       if (known || s->count == MAX_CANDIDATES || is_input_dim(module, name) ||
-          divisor_of(s, name) == 1)
+          parts_of(s, name) == 1)
         continue;
       if (is_stated(s->p, name)) s->chosen[s->num_chosen++] = s->count;
       s->names[s->count++] = name;

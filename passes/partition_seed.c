@@ -15,7 +15,7 @@ ptc_status_t ptc_part_make_mesh(ptc_part_t *p) {
   for (int i = 0; i < PTC_NUM_DEVICE_AXES; i++) {
     const char *name = ptc_module_intern(module, ptc_device_axis_names[i]);
     p->axis[i] = (ptc_axis_ref_t){.axis = name};
-    if (p->parallel.size[i] == 1 || i == PTC_AXIS_PP) continue;
+    if (p->parallel.size[i] == 1) continue;
     axes[count++] = (ptc_mesh_axis_t){name, p->parallel.size[i]};
     if (i == PTC_AXIS_DP || i == PTC_AXIS_EP || i == PTC_AXIS_CP)
       p->data[p->num_data++] = p->axis[i];
@@ -108,14 +108,15 @@ static ptc_status_t shard_data(ptc_part_t *p, ptc_func_t *func, ptc_value_t *val
     const ptc_dim_t *dim = &value->type->dims[at];
     const int64_t shards =
         ptc_dim_num_shards(mesh, dim) * ptc_axes_size(mesh, over_batch, num_batch);
-    if (dim->extent % shards) return does_not_divide(p, loc, dim, "micro, dp and ep", shards);
+    if (dim->num_axes && dim->extent % shards)
+      return does_not_divide(p, loc, dim, "micro, dp and ep", shards);
     part = build_shard(p, before, part, p->batch, over_batch, num_batch);
   }
   const int64_t cp = p->parallel.size[PTC_AXIS_CP];
   for (int32_t i = 0; part && cp > 1 && i < value->type->num_dims; i++) {
     const ptc_dim_t *dim = &value->type->dims[i];
     if (!is_sequence(p, dim->name)) continue;
-    if (dim->extent % cp) return does_not_divide(p, loc, dim, "cp", cp);
+    if (dim->num_axes && dim->extent % cp) return does_not_divide(p, loc, dim, "cp", cp);
     part = build_shard(p, before, part, dim->name, &p->axis[PTC_AXIS_CP], 1);
     break;
   }
@@ -175,22 +176,17 @@ ptc_status_t ptc_part_seed_inputs(ptc_part_t *p) {
 
 // --- parameters
 
-static bool overlaps_type(const ptc_type_t *type, ptc_axis_ref_t ref) {
-  for (int32_t i = 0; i < type->num_dims; i++)
-    for (int32_t a = 0; a < type->dims[i].num_axes; a++)
-      if (ptc_axis_refs_overlap(type->dims[i].axes[a], ref)) return true;
-  return false;
-}
-
-// |type| with |ref| innermost on the dim, if it divides and the axis is free; else |type|.
+// |type| with |refs| innermost on the dim, if they are free there. A dim that they do not divide is padded, if it has no
+// other axes and |min_extent| elements per shard; else it stays |type|.
 static const ptc_type_t *lay_dim(ptc_part_t *p, const ptc_type_t *type, int32_t at,
-                                 const ptc_axis_ref_t *refs, int32_t num_refs) {
+                                 const ptc_axis_ref_t *refs, int32_t num_refs, int64_t min_extent) {
   const ptc_dim_t *dim = &type->dims[at];
   const ptc_mesh_t *mesh = &p->module->mesh;
-  for (int32_t i = 0; i < num_refs; i++)
-    if (overlaps_type(type, refs[i])) return type;
-  if (dim->extent % (ptc_dim_num_shards(mesh, dim) * ptc_axes_size(mesh, refs, num_refs)))
-    return type;
+  if (!ptc_part_is_free(type, refs, num_refs)) return type;
+  const int64_t parts = ptc_axes_size(mesh, refs, num_refs);
+  const bool divides = dim->extent % (ptc_dim_num_shards(mesh, dim) * parts) == 0;
+  const bool pads = dim->num_axes == 0 && min_extent > 0 && dim->extent >= min_extent * parts;
+  if (!divides && !pads) return type;
   ptc_axis_ref_t all[PTC_MAX_AXES];
   int32_t count = 0;
   for (int32_t i = 0; i < dim->num_axes; i++) all[count++] = dim->axes[i];
@@ -214,7 +210,7 @@ static ptc_status_t lay_by_statements(ptc_part_t *p, const ptc_global_t *global,
     if (size <= 1) continue;
     const int32_t i = ptc_type_find_dim(*type, ptc_module_intern(p->module, dim));
     if (i < 0) continue;
-    const ptc_type_t *laid = lay_dim(p, *type, i, &ref, 1);
+    const ptc_type_t *laid = lay_dim(p, *type, i, &ref, 1, 1);
     if (laid == *type) return does_not_divide(p, global->loc, &(*type)->dims[i], axis, size);
     *type = laid;
   }
@@ -224,17 +220,21 @@ static ptc_status_t lay_by_statements(ptc_part_t *p, const ptc_global_t *global,
 static const ptc_type_t *lay_by_names(ptc_part_t *p, const ptc_type_t *type) {
   for (int32_t k = 0; k < p->num_names; k++) {
     const int32_t at = ptc_type_find_dim(type, p->names[k]);
-    if (at >= 0) type = lay_dim(p, type, at, &p->named[k], 1);
+    if (at >= 0) type = lay_dim(p, type, at, &p->named[k], 1, PTC_PART_MIN_SHARD);
   }
   return type;
 }
 
-// ZeRO: over the data axes that the parameter does not use, on the outermost dim that divides.
+// ZeRO: over the data axes that the parameter does not use, on the outermost dim that divides, else on the outermost that
+// can be padded.
 static const ptc_type_t *lay_state(ptc_part_t *p, const ptc_type_t *home) {
   if (p->parallel.zero == 0 || p->num_data == 0) return home;
-  for (int32_t i = 0; i < home->num_dims; i++) {
-    const ptc_type_t *stored = lay_dim(p, home, i, p->data, p->num_data);
-    if (stored != home) return stored;
+  for (int pads = 0; pads < 2; pads++) {
+    for (int32_t i = 0; i < home->num_dims; i++) {
+      const ptc_type_t *stored =
+          lay_dim(p, home, i, p->data, p->num_data, pads ? PTC_PART_MIN_SHARD : 0);
+      if (stored != home) return stored;
+    }
   }
   return home;
 }
@@ -279,46 +279,59 @@ ptc_status_t ptc_part_lay_out(ptc_part_t *p) {
 
 // --- a function
 
-static void mark_gradient(ptc_part_t *p, ptc_value_t *value, const char *dim);
+static void mark_gradient(ptc_part_t *p, ptc_value_t *value, const ptc_part_mark_t *mark);
 
-static void mark_block_arg(ptc_part_t *p, ptc_value_t *arg, const char *dim) {
+static void mark_block_arg(ptc_part_t *p, ptc_value_t *arg, const ptc_part_mark_t *mark) {
   ptc_op_t *repeat = arg->block->parent_op;
   if (!repeat || arg->index == 0) return;
   const int32_t i = arg->index - 1;
-  mark_gradient(p, repeat->operands[i], dim);
+  mark_gradient(p, repeat->operands[i], mark);
   if (i < repeat->num_carry) {
-    mark_gradient(p, repeat->body->last->operands[i], dim);
-    mark_gradient(p, repeat->results[i], dim);
+    mark_gradient(p, repeat->body->last->operands[i], mark);
+    mark_gradient(p, repeat->results[i], mark);
   }
 }
 
 static const char *old_name(const ptc_op_t *rename, const char *dim) {
   const ptc_attr_t *from = ptc_op_attr(rename, "from"), *to = ptc_op_attr(rename, "to");
-  for (int32_t i = 0; i < from->count; i++)
+  for (int32_t i = 0; dim && i < from->count; i++)
     if (to->u.dims[i] == dim) return from->u.dims[i];
   return dim;
 }
 
-// Ops through which a sum that is not taken yet can pass.
-static void mark_gradient(ptc_part_t *p, ptc_value_t *value, const char *dim) {
+// The mark of what |rename| gives other names.
+static const ptc_part_mark_t *renamed_mark(ptc_part_t *p, const ptc_op_t *rename,
+                                           const ptc_part_mark_t *mark) {
+  ptc_part_mark_t *old = PTC_ARENA_NEW(p->scratch, ptc_part_mark_t);
+  old->dim = old_name(rename, mark->dim);
+  if (!mark->home) return old;
+  ptc_dim_t dims[PTC_MAX_DIMS];
+  for (int32_t i = 0; i < mark->home->num_dims; i++) {
+    dims[i] = mark->home->dims[i];
+    dims[i].name = old_name(rename, dims[i].name);
+  }
+  old->home = ptc_type_new(p->scratch, mark->home->dtype, dims, mark->home->num_dims);
+  return old;
+}
+
+// Marks |value| and what it is made of, back through ops that a sum not taken yet can pass.
+static void mark_gradient(ptc_part_t *p, ptc_value_t *value, const ptc_part_mark_t *mark) {
   if (ptc_map_get(&p->grads, value)) return;
-  ptc_part_mark_t *mark = PTC_ARENA_NEW(p->scratch, ptc_part_mark_t);
-  mark->dim = dim;
-  ptc_map_set(&p->grads, value, mark);
+  ptc_map_set(&p->grads, value, (void *)(uintptr_t)mark);
   ptc_op_t *def = value->def;
   if (!def) {
-    mark_block_arg(p, value, dim);
+    mark_block_arg(p, value, mark);
     return;
   }
   switch (def->opcode) {
     case PTC_OP_REPEAT:
-      mark_gradient(p, def->body->last->operands[value->index], dim);
+      mark_gradient(p, def->body->last->operands[value->index], mark);
       if (value->index < def->num_carry) {
-        mark_gradient(p, def->operands[value->index], dim);
-        mark_gradient(p, def->body->args[1 + value->index], dim);
+        mark_gradient(p, def->operands[value->index], mark);
+        mark_gradient(p, def->body->args[1 + value->index], mark);
       }
       break;
-    case PTC_OP_RENAME: mark_gradient(p, def->operands[0], dim ? old_name(def, dim) : NULL); break;
+    case PTC_OP_RENAME: mark_gradient(p, def->operands[0], renamed_mark(p, def, mark)); break;
     case PTC_OP_CAST:
     case PTC_OP_TRANSPOSE:
     case PTC_OP_ADD:
@@ -328,7 +341,7 @@ static void mark_gradient(ptc_part_t *p, ptc_value_t *value, const char *dim) {
     case PTC_OP_LIST_CONCAT:
     case PTC_OP_LIST_GROUP:
     case PTC_OP_LIST_UNGROUP:
-      for (int32_t i = 0; i < def->num_operands; i++) mark_gradient(p, def->operands[i], dim);
+      for (int32_t i = 0; i < def->num_operands; i++) mark_gradient(p, def->operands[i], mark);
       break;
     default: break;
   }
@@ -352,13 +365,14 @@ static const ptc_global_t *source_of(const ptc_part_t *p, const ptc_value_t *val
   }
 }
 
-static const char *state_dim(const ptc_part_t *p, const ptc_global_t *global) {
+static const ptc_part_mark_t *mark_of(const ptc_part_t *p, const ptc_global_t *global) {
+  ptc_part_mark_t *mark = PTC_ARENA_NEW(p->scratch, ptc_part_mark_t);
   const ptc_part_layout_t *layout = &p->layouts[global->index];
-  if (!layout->home) return NULL;
-  for (int32_t i = 0; i < layout->home->num_dims; i++)
+  mark->home = layout->home;
+  for (int32_t i = 0; layout->home && i < layout->home->num_dims; i++)
     if (layout->stored->dims[i].num_axes != layout->home->dims[i].num_axes)
-      return layout->home->dims[i].name;
-  return NULL;
+      mark->dim = layout->home->dims[i].name;
+  return mark;
 }
 
 static void mark_gradients(ptc_part_t *p, ptc_block_t *block) {
@@ -366,7 +380,7 @@ static void mark_gradients(ptc_part_t *p, ptc_block_t *block) {
     if (op->body) mark_gradients(p, op->body);
     if (op->opcode != PTC_OP_ADAMW && op->opcode != PTC_OP_SGD) continue;
     const ptc_global_t *global = source_of(p, op->operands[0]);
-    if (global) mark_gradient(p, op->operands[1], state_dim(p, global));
+    if (global) mark_gradient(p, op->operands[1], mark_of(p, global));
   }
 }
 
@@ -399,7 +413,7 @@ void ptc_part_begin_func(ptc_part_t *p, ptc_func_t *func) {
     const ptc_part_layout_t *layout = &p->layouts[result->global->index];
     if (result->kind == PTC_RESULT_STATE && layout->home) want(p, ret->operands[i], layout->stored);
     if (result->kind == PTC_RESULT_GRAD)
-      mark_gradient(p, ret->operands[i], state_dim(p, result->global));
+      mark_gradient(p, ret->operands[i], mark_of(p, result->global));
   }
 }
 

@@ -56,6 +56,17 @@ bool ptc_part_is_partial(const ptc_type_t *type) {
   return ptc_part_partial(type, axes) > 0;
 }
 
+bool ptc_part_is_free(const ptc_type_t *type, const ptc_axis_ref_t *axes, int32_t num_axes) {
+  for (int32_t k = 0; k < num_axes; k++) {
+    for (int32_t i = 0; i < type->num_partial; i++)
+      if (ptc_axis_refs_overlap(type->partial[i], axes[k])) return false;
+    for (int32_t i = 0; i < type->num_dims; i++)
+      for (int32_t a = 0; a < type->dims[i].num_axes; a++)
+        if (ptc_axis_refs_overlap(type->dims[i].axes[a], axes[k])) return false;
+  }
+  return true;
+}
+
 bool ptc_part_is_activation(const ptc_part_t *p, const ptc_type_t *type) {
   return ptc_type_has_dim(type, p->batch);
 }
@@ -66,13 +77,15 @@ static bool is_sequence(const ptc_part_t *p, const char *name) {
   return false;
 }
 
-// |type| with |axes| inside of those that the dim has, if it divides.
+// |type| with |axes| inside of those that the dim has, if it divides or may be padded.
 static const ptc_type_t *scattered(ptc_part_t *p, const ptc_type_t *type, int32_t at,
-                                   const ptc_axis_ref_t *axes, int32_t num_axes) {
+                                   const ptc_axis_ref_t *axes, int32_t num_axes, bool pads) {
   const ptc_dim_t *dim = &type->dims[at];
   const ptc_mesh_t *mesh = &p->module->mesh;
   const int64_t shards = ptc_dim_num_shards(mesh, dim) * ptc_axes_size(mesh, axes, num_axes);
-  if (dim->extent % shards != 0 || dim->num_axes + num_axes > PTC_MAX_AXES) return NULL;
+  if ((dim->extent % shards != 0 && !(pads && dim->num_axes == 0)) ||
+      dim->num_axes + num_axes > PTC_MAX_AXES)
+    return NULL;
   ptc_axis_ref_t all[PTC_MAX_AXES];
   for (int32_t i = 0; i < dim->num_axes; i++) all[i] = dim->axes[i];
   for (int32_t i = 0; i < num_axes; i++) all[dim->num_axes + i] = axes[i];
@@ -95,12 +108,12 @@ const ptc_type_t *ptc_part_reduced(ptc_part_t *p, const ptc_value_t *value, cons
     for (int32_t i = 0; i < p->num_data; i++)
       if (ptc_axes_find(axes, num_axes, p->data[i]) >= 0) extra[num_extra++] = p->data[i];
     const int32_t at = ptc_type_find_dim(type, mark->dim);
-    if (at >= 0 && num_extra == p->num_data) part = scattered(p, whole, at, extra, num_extra);
+    if (at >= 0 && num_extra == p->num_data) part = scattered(p, whole, at, extra, num_extra, true);
   } else if (p->parallel.sequence_parallel && sum && ptc_part_is_activation(p, type)) {
     const ptc_axis_ref_t *tp = &p->axis[PTC_AXIS_TP];
     if (ptc_axes_find(axes, num_axes, *tp) < 0) return whole;
     for (int32_t i = 0; i < type->num_dims && !part; i++)
-      if (is_sequence(p, type->dims[i].name)) part = scattered(p, whole, i, tp, 1);
+      if (is_sequence(p, type->dims[i].name)) part = scattered(p, whole, i, tp, 1, false);
   }
   return part ? part : whole;
 }
