@@ -95,7 +95,8 @@ void ptc_comm_set_limit(ptc_comm_t *comm, double seconds);
 int64_t ptc_comm_bytes(const ptc_comm_t *comm, int32_t group, ptc_collective_kind_t kind);
 int64_t ptc_comm_received(const ptc_comm_t *comm, int32_t peer);
 
-// Closes the endpoint; ranks that still wait for this one end with "comm-lost". NULL is allowed.
+// Closes the endpoint; ranks that still wait for this one end with "comm-lost". After a failure, print the diagnostics
+// before: launchers may kill this process when another one ends. NULL is allowed.
 void ptc_comm_close(ptc_comm_t *comm);
 
 // Endpoints of |world| ranks that are threads of this process, one for each, to be closed each.
@@ -107,5 +108,12 @@ ptc_status_t ptc_comm_open_threads(ptc_diag_t *diag, int32_t world, ptc_comm_t *
 // the watchdog's limit then. "comm-start", "comm-lost", "comm-stuck" (PTC_DEVICE).
 ptc_status_t ptc_comm_open_process(ptc_diag_t *diag, const char *name, int32_t rank, int32_t world,
                                    double limit_s, ptc_comm_t **out_comm);
+
+// The endpoint of a rank of an MPI job that expects to be |rank| of |world|. MPI is in a module, which is loaded
+// here: ptc_mpi_openmpi.so or ptc_mpi_mpich.so beside the program or in ptc's library folder; PTC_MPI_MODULE names
+// another file. One endpoint per process; closing it ends MPI. Circles of waits are left to the watchdog, and
+// ranks that die to the launcher, which then ends the others. "mpi-missing", "mpi-failed", "comm-start" (PTC_DEVICE).
+ptc_status_t ptc_comm_open_mpi(ptc_diag_t *diag, int32_t rank, int32_t world, double limit_s,
+                               ptc_comm_t **out_comm);
 
 #endif  // PTC_RUNTIME_COMMUNICATOR_H_

@@ -4,28 +4,6 @@
 #include "runtime/local/local_impl.h"
 #include "runtime/staged.h"
 
-static uint64_t mix(uint64_t hash, int64_t number) {
-  hash = (hash ^ (uint64_t)number) * 0x9e3779b97f4a7c15u;
-  return hash ^ hash >> 29;
-}
-
-static ptc_local_call_t call_of(const ptc_collective_t *c) {
-  ptc_local_call_t call = {.kind = (int32_t)c->kind,
-                           .reduce = (int32_t)c->reduce,
-                           .dtype = (int32_t)c->dtype,
-                           .num_parts = c->num_parts};
-  for (int32_t p = 0; p < c->num_parts; p++) {
-    const ptc_pieces_t *pieces[2] = {&c->parts[p].in, &c->parts[p].out};
-    call.bytes += pieces[0]->outer * pieces[0]->row;
-    for (int i = 0; i < 2; i++) {
-      call.hash = mix(call.hash, pieces[i]->outer);
-      call.hash = mix(call.hash, pieces[i]->chunk);
-      call.hash = mix(call.hash, pieces[i]->row);
-    }
-  }
-  return call;
-}
-
 // --- threads
 
 // Adds what all members have for this one, part by part. The sum of a slice goes to the results of all members: each
@@ -126,7 +104,7 @@ ptc_status_t ptc_local_collective(ptc_comm_t *comm, ptc_diag_t *diag, int32_t gr
                                   const ptc_collective_t *c, void *const *args) {
   ptc_local_t *local = (ptc_local_t *)comm;
   ptc_local_handle_t *h = &local->handles[group];
-  const ptc_local_call_t call = call_of(c);
+  const ptc_comm_call_t call = ptc_comm_call_of(c);
   PTC_TRY(ptc_local_meet_for(local, diag, h, &call, args));
   if (local->fd < 0 || h->group->size == 1)
     run_directly(local, h, c, args);

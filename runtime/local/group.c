@@ -84,21 +84,8 @@ ptc_status_t ptc_local_meet(ptc_local_t *local, ptc_diag_t *diag, ptc_local_hand
   return PTC_OK;
 }
 
-// "all_reduce sum of f32, 2 parts, 1024 bytes"
-static void describe_call(const ptc_local_call_t *call, char out[128]) {
-  if (call->kind < 0) {
-    snprintf(out, 128, "a barrier");
-    return;
-  }
-  const bool adds =
-      call->kind == PTC_COLLECTIVE_ALL_REDUCE || call->kind == PTC_COLLECTIVE_REDUCE_SCATTER;
-  const char *reduce = !adds ? "" : call->reduce == PTC_REDUCE_MAX ? " max" : " sum";
-  snprintf(out, 128, "%s%s of %s, parts: %d, bytes: %lld", ptc_collective_name(call->kind), reduce,
-           ptc_dtype_name(call->dtype), call->num_parts, (long long)call->bytes);
-}
-
 ptc_status_t ptc_local_meet_for(ptc_local_t *local, ptc_diag_t *diag, ptc_local_handle_t *handle,
-                                const ptc_local_call_t *call, void *const *args) {
+                                const ptc_comm_call_t *call, void *const *args) {
   ptc_local_group_t *group = handle->group;
   ptc_local_member_t *members = group->members;
   PTC_TRY(ptc_local_check(local, diag));
@@ -107,23 +94,18 @@ ptc_status_t ptc_local_meet_for(ptc_local_t *local, ptc_diag_t *diag, ptc_local_
   members[handle->me].args = args;
   PTC_TRY(ptc_local_meet(local, diag, handle));
   for (int32_t g = 1; g < group->size; g++) {
-    const ptc_local_call_t *calls[2] = {&members[0].calls[turn], &members[g].calls[turn]};
+    const ptc_comm_call_t *calls[2] = {&members[0].calls[turn], &members[g].calls[turn]};
     if (memcmp(calls[0], calls[1], sizeof *call) == 0) continue;
-    char first[128], other[128];
-    describe_call(calls[0], first);
-    describe_call(calls[1], other);
     const int32_t *ranks = ptc_local_group_ranks(group);
-    const char *same = strcmp(first, other) == 0 ? ", with parts cut in another way" : "";
-    return ptc_local_fail(
-        local, diag, PTC_LOCAL_MISMATCH,
-        "ranks %d and %d do not call the same: rank %d %s; rank %d %s%s (a group of %d ranks)",
-        ranks[0], ranks[g], ranks[0], first, ranks[g], other, same, group->size);
+    char text[PTC_COMM_REASON];
+    ptc_comm_describe_mismatch(calls[0], ranks[0], calls[1], ranks[g], group->size, text);
+    return ptc_local_fail(local, diag, PTC_COMM_MISMATCH, "%s", text);
   }
   return PTC_OK;
 }
 
 ptc_status_t ptc_local_barrier(ptc_comm_t *comm, ptc_diag_t *diag, int32_t group) {
   ptc_local_t *local = (ptc_local_t *)comm;
-  const ptc_local_call_t call = {.kind = -1};
+  const ptc_comm_call_t call = {.kind = -1};
   return ptc_local_meet_for(local, diag, &local->handles[group], &call, NULL);
 }

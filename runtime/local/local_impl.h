@@ -6,13 +6,13 @@
 
 #include <stdatomic.h>
 
+#include "runtime/comm_call.h"
 #include "runtime/communicator.h"
 #include "runtime/transfer.h"
 
 enum {
   PTC_LOCAL_LINE = 64,  // bytes that one rank alone writes
-  PTC_LOCAL_TEXT_WORDS = 20,
-  PTC_LOCAL_ABORT_TEXT = 640,
+  PTC_LOCAL_TEXT_WORDS = PTC_COMM_CONTEXT / 8,
   PTC_LOCAL_MAX_WORLD = 1024,
   PTC_LOCAL_STAGE_BYTES = 1 << 20,  // of one of a rank's two stages
 };
@@ -38,17 +38,10 @@ typedef struct ptc_local_record_s {
   _Atomic uint64_t text[PTC_LOCAL_TEXT_WORDS];  // what it is doing, its place in the .ptm
 } ptc_local_record_t;
 
-// What a member of a group says of the call that it is in. Equal for all members, or it is a mismatch.
-typedef struct ptc_local_call_s {
-  int32_t kind, reduce, dtype, num_parts;  // kind -1: a barrier
-  int64_t bytes;                           // of its operands
-  uint64_t hash;                           // of the parts' forms
-} ptc_local_call_t;
-
 typedef struct ptc_local_member_s {
   ptc_local_signal_t signal;  // one more each time that it has come to a meeting of the group
   // Calls alternate: while one is compared, a quick member may already be at the next, but not at the one after.
-  ptc_local_call_t calls[2];
+  ptc_comm_call_t calls[2];
   void *const *args;  // threads; until the call's last meeting
 } ptc_local_member_t;
 
@@ -69,14 +62,6 @@ typedef struct ptc_local_head_s {
   int32_t tag, unused;
 } ptc_local_head_t;
 
-// Why the run has ended; the first reason counts.
-typedef enum ptc_local_end_e {
-  PTC_LOCAL_ABORTED,
-  PTC_LOCAL_MISMATCH,
-  PTC_LOCAL_LOST,
-  PTC_LOCAL_STUCK
-} ptc_local_end_t;
-
 // The head of the mapping. Offsets count from it.
 typedef struct ptc_local_world_s {
   uint64_t magic;
@@ -89,7 +74,7 @@ typedef struct ptc_local_world_s {
   uint64_t heap_end;
   _Atomic uint32_t abort_state;  // 0; 1: someone writes the text; 2: it is there
   int32_t end;
-  char abort_text[PTC_LOCAL_ABORT_TEXT];
+  char abort_text[PTC_COMM_REASON];
   ptc_local_record_t records[];
 } ptc_local_world_t;
 
@@ -159,7 +144,7 @@ ptc_status_t ptc_local_wait(ptc_local_t *local, ptc_diag_t *diag, ptc_local_sign
 // PTC_OK, or the diagnostic that the run has ended.
 ptc_status_t ptc_local_check(const ptc_local_t *local, ptc_diag_t *diag);
 // Ends the run on all ranks for a reason that this one has found; its diagnostic.
-ptc_status_t ptc_local_fail(ptc_local_t *local, ptc_diag_t *diag, ptc_local_end_t end,
+ptc_status_t ptc_local_fail(ptc_local_t *local, ptc_diag_t *diag, ptc_comm_end_t end,
                             const char *format, ...) __attribute__((format(printf, 4, 5)));
 void ptc_local_abort(ptc_comm_t *comm, const char *reason);
 void ptc_local_set_context(ptc_comm_t *comm, const char *step, ptc_loc_t loc);
@@ -173,7 +158,7 @@ const int32_t *ptc_local_group_ranks(const ptc_local_group_t *group);
 ptc_status_t ptc_local_meet(ptc_local_t *local, ptc_diag_t *diag, ptc_local_handle_t *handle);
 // The first meeting of a call: also compares what the members call.
 ptc_status_t ptc_local_meet_for(ptc_local_t *local, ptc_diag_t *diag, ptc_local_handle_t *handle,
-                                const ptc_local_call_t *call, void *const *args);
+                                const ptc_comm_call_t *call, void *const *args);
 
 // --- collective.c, message.c
 

@@ -42,7 +42,7 @@ ptc_status_t ptc_local_send(ptc_comm_t *comm, ptc_diag_t *diag, int32_t peer, in
   if (!local->ring_backed[peer]) {
     if (!ptc_local_back(local, (uint64_t)((char *)ring - (char *)local->world),
                         (uint64_t)local->world->ring_stride))
-      return ptc_local_fail(local, diag, PTC_LOCAL_ABORTED,
+      return ptc_local_fail(local, diag, PTC_COMM_ABORTED,
                             "rank %d has ended the run: no room in the ranks' shared memory for "
                             "messages to rank %d",
                             comm->rank, peer);
@@ -88,7 +88,7 @@ static ptc_status_t take(ptc_local_t *local, ptc_diag_t *diag, int32_t peer, cha
 static ptc_status_t check_size(ptc_local_t *local, ptc_diag_t *diag, int32_t peer, int32_t tag,
                                int64_t sent, int64_t expected) {
   if (sent == expected) return PTC_OK;
-  return ptc_local_fail(local, diag, PTC_LOCAL_MISMATCH,
+  return ptc_local_fail(local, diag, PTC_COMM_MISMATCH,
                         "rank %d sends a message %d of %lld bytes, and rank %d receives one of "
                         "%lld",
                         peer, tag, (long long)sent, local->comm.rank, (long long)expected);

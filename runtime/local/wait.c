@@ -65,14 +65,10 @@ static bool has_reached(ptc_local_signal_t *signal, uint64_t value) {
 void ptc_local_set_context(ptc_comm_t *comm, const char *step, ptc_loc_t loc) {
   ptc_local_t *local = (ptc_local_t *)comm;
   local->loc = loc;
-  uint64_t words[PTC_LOCAL_TEXT_WORDS] = {0};
-  char *text = (char *)words;
-  const int len = snprintf(text, sizeof words - 32, "%s", step);
-  if (loc.file && len >= 0) {
-    const char *name = strrchr(loc.file, '/');
-    const size_t used = strlen(text);
-    snprintf(text + used, sizeof words - used, " (%s:%d)", name ? name + 1 : loc.file, loc.line);
-  }
+  char text[PTC_COMM_CONTEXT];
+  ptc_comm_describe_context(step, loc, text);
+  uint64_t words[PTC_LOCAL_TEXT_WORDS];
+  memcpy(words, text, sizeof words);
   ptc_local_record_t *record = &local->world->records[comm->rank];
   for (int i = 0; i < PTC_LOCAL_TEXT_WORDS; i++)
     atomic_store_explicit(&record->text[i], words[i], memory_order_relaxed);
@@ -89,13 +85,8 @@ static void describe(ptc_local_t *local, int32_t rank, char out[DESCRIPTION]) {
   snprintf(out, DESCRIPTION, len > 0 ? "rank %d at %.*s" : "rank %d", rank, len, text);
 }
 
-static const char *const end_ids[] = {[PTC_LOCAL_ABORTED] = "comm-aborted",
-                                      [PTC_LOCAL_MISMATCH] = "comm-mismatch",
-                                      [PTC_LOCAL_LOST] = "comm-lost",
-                                      [PTC_LOCAL_STUCK] = "comm-stuck"};
-
 // The first one that ends the run leaves its reason.
-static void end_run(ptc_local_world_t *world, ptc_local_end_t end, const char *text) {
+static void end_run(ptc_local_world_t *world, ptc_comm_end_t end, const char *text) {
   uint32_t expected = 0;
   if (!atomic_compare_exchange_strong(&world->abort_state, &expected, 1)) return;
   world->end = end;
@@ -104,26 +95,27 @@ static void end_run(ptc_local_world_t *world, ptc_local_end_t end, const char *t
 }
 
 void ptc_local_abort(ptc_comm_t *comm, const char *reason) {
-  char text[PTC_LOCAL_ABORT_TEXT];
+  char text[PTC_COMM_REASON];
   snprintf(text, sizeof text, "rank %d has ended the run: %s", comm->rank, reason);
-  end_run(((ptc_local_t *)comm)->world, PTC_LOCAL_ABORTED, text);
+  end_run(((ptc_local_t *)comm)->world, PTC_COMM_ABORTED, text);
 }
 
 ptc_status_t ptc_local_check(const ptc_local_t *local, ptc_diag_t *diag) {
   const ptc_local_world_t *world = local->world;
   if (atomic_load(&world->abort_state) != 2) return PTC_OK;
-  return ptc_error(diag, local->loc, PTC_DEVICE, end_ids[world->end], "%s", world->abort_text);
+  return ptc_error(diag, local->loc, PTC_DEVICE, ptc_comm_end_id((ptc_comm_end_t)world->end), "%s",
+                   world->abort_text);
 }
 
-ptc_status_t ptc_local_fail(ptc_local_t *local, ptc_diag_t *diag, ptc_local_end_t end,
+ptc_status_t ptc_local_fail(ptc_local_t *local, ptc_diag_t *diag, ptc_comm_end_t end,
                             const char *format, ...) {
-  char text[PTC_LOCAL_ABORT_TEXT];
+  char text[PTC_COMM_REASON];
   va_list args;
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
   end_run(local->world, end, text);
-  return ptc_error(diag, local->loc, PTC_DEVICE, end_ids[end], "%s", text);
+  return ptc_error(diag, local->loc, PTC_DEVICE, ptc_comm_end_id(end), "%s", text);
 }
 
 // --- what a sleeper looks for
@@ -169,14 +161,14 @@ static int32_t find_circle(const ptc_local_t *local, int32_t *ranks, int32_t max
 
 static ptc_status_t report_circle(ptc_local_t *local, ptc_diag_t *diag, const int32_t *ranks,
                                   int32_t count) {
-  char text[PTC_LOCAL_ABORT_TEXT] = "ranks wait for each other:", one[DESCRIPTION];
+  char text[PTC_COMM_REASON] = "ranks wait for each other:", one[DESCRIPTION];
   for (int32_t i = 0; i < count; i++) {
     const size_t used = strlen(text);
     describe(local, ranks[i], one);
     snprintf(text + used, sizeof text - used, "%s %s waits for rank %d", i > 0 ? ";" : "", one,
              ranks[(i + 1) % count]);
   }
-  return ptc_local_fail(local, diag, PTC_LOCAL_MISMATCH, "%s", text);
+  return ptc_local_fail(local, diag, PTC_COMM_MISMATCH, "%s", text);
 }
 
 // What can end a wait, but for the count itself.
@@ -193,7 +185,7 @@ static ptc_status_t look_up(ptc_local_t *local, ptc_diag_t *diag, ptc_local_sign
     // What it did before that still counts.
     if (has_reached(signal, value)) return PTC_OK;
     describe(local, local->comm.rank, mine);
-    return ptc_local_fail(local, diag, PTC_LOCAL_LOST, "rank %d has %s; %s waits for it", peer,
+    return ptc_local_fail(local, diag, PTC_COMM_LOST, "rank %d has %s; %s waits for it", peer,
                           left ? "left" : "died", mine);
   }
   int32_t ranks[PTC_LOCAL_MAX_WORLD];
@@ -206,7 +198,7 @@ static ptc_status_t look_up(ptc_local_t *local, ptc_diag_t *diag, ptc_local_sign
   const int32_t third = waits_for(world, peer, &num_waits);
   char rest[64] = "";
   if (third >= 0) snprintf(rest, sizeof rest, ", which waits for rank %d", third);
-  return ptc_local_fail(local, diag, PTC_LOCAL_STUCK, "%s has waited %.0f s for %s%s", mine,
+  return ptc_local_fail(local, diag, PTC_COMM_STUCK, "%s has waited %.3g s for %s%s", mine,
                         now_s() - start_s, theirs, rest);
 }
 

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/communicator.h"
+#include "runtime/launch.h"
 #include "tests/support/comm_world.h"
 #include "tests/support/unit.h"
 
@@ -342,4 +342,41 @@ static const unit_test_t tests[] = {
     {"groups", test_groups},
     {"starts", test_starts},
 };
-UNIT_MAIN("communicator faults", tests)
+
+// MPI's own errors are told, too.
+static int64_t send_to_nobody(ptc_comm_t *comm, ptc_diag_t *diag) {
+  if (comm->rank != 0) return ptc_comm_barrier(comm, diag, PTC_COMM_WORLD) != PTC_DEVICE;
+  return ptc_comm_send(comm, diag, comm->world, 0, "", 1) != PTC_DEVICE ||
+         strcmp(diag->items[0].id, "mpi-failed") != 0;
+}
+
+// `communicator_faults_test rank NAME`: the same by one rank of a job that a launcher has started (house/mpi_test.sh).
+static int main_of_rank(const char *name) {
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_launch_t launch;
+  ptc_comm_t *comm = NULL;
+  int64_t num_wrong = 1;
+  if (ptc_launch_read(&diag, &launch) == PTC_OK &&
+      ptc_launch_open(&diag, &launch, 60, &comm) == PTC_OK) {
+    if (strcmp(name, "nobody") == 0) num_wrong = send_to_nobody(comm, &diag);
+    for (size_t i = 0; i < sizeof deeds / sizeof *deeds; i++) {
+      if (strcmp(deeds[i].name, name) != 0) continue;
+      deed_t deed = deeds[i];
+      // A rank of MPI cannot see what one does that it waits for.
+      if (launch.kind == PTC_LAUNCH_MPI && deed.run == take_long) deed.words[1] = "s for rank 1";
+      num_wrong = run_deed(comm, &diag, &deed);
+    }
+  }
+  if (num_wrong != 0) ptc_diag_print(&diag, stdout, PTC_DIAG_TEXT, false);
+  printf("rank %d, %s: %lld wrong\n", launch.rank, name, (long long)num_wrong);
+  fflush(stdout);
+  ptc_comm_close(comm);
+  ptc_diag_deinit(&diag);
+  return num_wrong != 0;
+}
+
+int main(int argc, char **argv) {
+  if (argc == 3 && strcmp(argv[1], "rank") == 0) return main_of_rank(argv[2]);
+  return unit_main("communicator faults", tests, (int)(sizeof tests / sizeof *tests));
+}

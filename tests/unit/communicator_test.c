@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "runtime/launch.h"
 #include "tests/support/comm_case.h"
 #include "tests/support/comm_world.h"
 #include "tests/support/unit.h"
@@ -196,4 +197,30 @@ static const unit_test_t tests[] = {
     {"barriers", test_barriers},
     {"the same on all ranks", test_same},
 };
-UNIT_MAIN("communicator", tests)
+
+// `communicator_test rank`: one rank of a job that a launcher has started (house/mpi_test.sh).
+static int main_of_rank(void) {
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_launch_t launch;
+  ptc_comm_t *comm = NULL;
+  int64_t num_wrong = ptc_launch_read(&diag, &launch) != PTC_OK ||
+                      ptc_launch_open(&diag, &launch, 60, &comm) != PTC_OK;
+  script_t script = {(uint64_t)env_number("PTC_SEED", 1), env_number("PTC_CASES", 25)};
+  if (num_wrong == 0) {
+    num_wrong += run_cases(comm, &diag, &script) + run_messages(comm, &diag, &script);
+    for (int i = 0; i < 20; i++)
+      num_wrong += ptc_comm_barrier(comm, &diag, PTC_COMM_WORLD) != PTC_OK;
+    printf("rank %d of %d by %s: %lld wrong\n", comm->rank, comm->world, launch.launcher,
+           (long long)num_wrong);
+  }
+  ptc_diag_print(&diag, stdout, PTC_DIAG_TEXT, false);
+  ptc_comm_close(comm);
+  ptc_diag_deinit(&diag);
+  return num_wrong != 0;
+}
+
+int main(int argc, char **argv) {
+  if (argc == 2 && strcmp(argv[1], "rank") == 0) return main_of_rank();
+  return unit_main("communicator", tests, (int)(sizeof tests / sizeof *tests));
+}

@@ -1,0 +1,144 @@
+// What launchers put into the environment of the ranks that they start.
+#include "runtime/launch.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// A launcher's variables. The run has the texts of |names| in its name, as far as they are set.
+typedef struct launcher_s {
+  const char *name;
+  ptc_launch_kind_t kind;
+  const char *rank, *world;
+  const char *local_world;  // ranks on this machine; may be unset
+  const char *nodes;        // machines; NULL, or unset: not told
+  const char *names[3];
+} launcher_t;
+
+static const launcher_t launchers[] = {
+    {"ptc", PTC_LAUNCH_PROCESSES, "PTC_RANK", "PTC_WORLD", NULL, NULL, {"PTC_RUN"}},
+    {"mpirun",
+     PTC_LAUNCH_MPI,
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     NULL,
+     {"PMIX_NAMESPACE"}},
+    {"mpirun",
+     PTC_LAUNCH_MPI,
+     "PMI_RANK",
+     "PMI_SIZE",
+     "MPI_LOCALNRANKS",
+     NULL,
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+    {"torchrun",
+     PTC_LAUNCH_PROCESSES,
+     "RANK",
+     "WORLD_SIZE",
+     "LOCAL_WORLD_SIZE",
+     NULL,
+     {"TORCHELASTIC_RUN_ID", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"}},
+    {"srun",
+     PTC_LAUNCH_PROCESSES,
+     "SLURM_PROCID",
+     "SLURM_STEP_NUM_TASKS",
+     NULL,
+     "SLURM_STEP_NUM_NODES",
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+};
+
+// The number in variable |name|, at least |least|. "bad-launch" if it is none.
+static ptc_status_t read_number(ptc_diag_t *diag, const char *name, int32_t least,
+                                int32_t *out_number) {
+  const char *text = getenv(name);
+  char *end = NULL;
+  errno = 0;
+  const long number = text ? strtol(text, &end, 10) : 0;
+  if (!text || end == text || *end || errno != 0 || number < least || number > INT32_MAX)
+    return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "bad-launch",
+                     "the environment has %s=\"%s\", and a number from %d on is wanted there; "
+                     "unset it to start without a launcher",
+                     name, text ? text : "", least);
+  *out_number = (int32_t)number;
+  return PTC_OK;
+}
+
+// A word for the run: the launcher's name and numbers.
+static void name_run(const launcher_t *launcher, char *out, size_t room) {
+  snprintf(out, room, "%s", launcher->name);
+  bool found = false;
+  for (int i = 0; i < 3 && launcher->names[i]; i++) {
+    const char *text = getenv(launcher->names[i]);
+    const size_t used = strlen(out);
+    if (text) snprintf(out + used, room - used, "-%s", text);
+    found = found || text;
+  }
+  // MPICH tells nothing; all ranks of a machine have one parent.
+  if (!found) {
+    const size_t used = strlen(out);
+    snprintf(out + used, room - used, "-%d", (int)getppid());
+  }
+  for (char *c = out; *c; c++)
+    if (!isalnum((unsigned char)*c) && *c != '-') *c = '_';
+}
+
+static ptc_status_t choose_kind(ptc_diag_t *diag, const launcher_t *launcher,
+                                ptc_launch_t *launch) {
+  const char *wanted = getenv("PTC_COMM");
+  if (wanted && strcmp(wanted, "mpi") != 0 && strcmp(wanted, "local") != 0)
+    return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "bad-launch",
+                     "PTC_COMM is \"%s\"; it may be \"local\" or \"mpi\"", wanted);
+  launch->kind = launcher->kind;
+  if (wanted) launch->kind = strcmp(wanted, "mpi") == 0 ? PTC_LAUNCH_MPI : PTC_LAUNCH_PROCESSES;
+  if (launch->kind == PTC_LAUNCH_MPI) return PTC_OK;
+  int32_t local_world = launch->world, num_nodes = 1;
+  if (launcher->local_world && getenv(launcher->local_world))
+    PTC_TRY(read_number(diag, launcher->local_world, 1, &local_world));
+  if (launcher->nodes && getenv(launcher->nodes))
+    PTC_TRY(read_number(diag, launcher->nodes, 1, &num_nodes));
+  if (local_world == launch->world && num_nodes == 1) return PTC_OK;
+  return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "bad-launch",
+                   "%s has started %d ranks on several machines, which need MPI: start them with "
+                   "mpirun, or with PTC_COMM=mpi",
+                   launcher->name, launch->world);
+}
+
+ptc_status_t ptc_launch_read(ptc_diag_t *diag, ptc_launch_t *out_launch) {
+  *out_launch = (ptc_launch_t){.kind = PTC_LAUNCH_ALONE, .world = 1, .launcher = ""};
+  for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+    const launcher_t *launcher = &launchers[i];
+    // A batch job without srun has a number, but is no rank.
+    if (!getenv(launcher->rank) || !getenv(launcher->world)) continue;
+    ptc_launch_t launch = {.launcher = launcher->name};
+    PTC_TRY(read_number(diag, launcher->rank, 0, &launch.rank));
+    PTC_TRY(read_number(diag, launcher->world, 1, &launch.world));
+    if (launch.rank >= launch.world)
+      return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "bad-launch",
+                       "the environment has %s=%d, and there are %s=%d ranks", launcher->rank,
+                       launch.rank, launcher->world, launch.world);
+    PTC_TRY(choose_kind(diag, launcher, &launch));
+    name_run(launcher, launch.name, sizeof launch.name);
+    *out_launch = launch;
+    return PTC_OK;
+  }
+  return PTC_OK;
+}
+
+ptc_status_t ptc_launch_open(ptc_diag_t *diag, const ptc_launch_t *launch, double limit_s,
+                             ptc_comm_t **out_comm) {
+  switch (launch->kind) {
+    case PTC_LAUNCH_PROCESSES:
+      return ptc_comm_open_process(diag, launch->name, launch->rank, launch->world, limit_s,
+                                   out_comm);
+    case PTC_LAUNCH_MPI:
+      return ptc_comm_open_mpi(diag, launch->rank, launch->world, limit_s, out_comm);
+    default: break;
+  }
+  PTC_TRY(ptc_comm_open_threads(diag, 1, out_comm));
+  ptc_comm_set_limit(*out_comm, limit_s);
+  return PTC_OK;
+}

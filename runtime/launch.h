@@ -1,0 +1,32 @@
+// Who started this process: mpirun, srun or torchrun as one rank of several, or nobody.
+#ifndef PTC_RUNTIME_LAUNCH_H_
+#define PTC_RUNTIME_LAUNCH_H_
+
+#include "runtime/communicator.h"
+
+typedef enum ptc_launch_kind_e {
+  PTC_LAUNCH_ALONE,      // by nobody: this process starts the ranks itself
+  PTC_LAUNCH_PROCESSES,  // processes of one machine: ptc_comm_open_process
+  PTC_LAUNCH_MPI,        // an MPI job: ptc_comm_open_mpi
+} ptc_launch_kind_t;
+
+typedef struct ptc_launch_s {
+  ptc_launch_kind_t kind;
+  int32_t rank, world;   // 0 of 1 if alone
+  const char *launcher;  // "mpirun", "srun", "torchrun", "ptc"; "" if alone
+  char name[128];        // of the run, on this machine
+} ptc_launch_t;
+
+// Reads the environment, in this order: PTC_RANK, PTC_WORLD and PTC_RUN (ptc's own children), OMPI_COMM_WORLD_RANK
+// (OpenMPI), PMI_RANK (MPICH, srun), RANK (torchrun), SLURM_PROCID (srun). MPI jobs use MPI, the others shared memory;
+// PTC_COMM=mpi or PTC_COMM=local overrules that. "bad-launch" (PTC_INVALID_INPUT): numbers that make no sense, or
+// ranks on several machines without MPI.
+ptc_status_t ptc_launch_read(ptc_diag_t *diag, ptc_launch_t *out_launch);
+
+// Opens this process's endpoint and waits for all ranks, at most |limit_s| seconds (0: forever), the watchdog's
+// limit from then on. If alone: the endpoint of the only rank. Diagnostics: those of ptc_comm_open_process and
+// ptc_comm_open_mpi.
+ptc_status_t ptc_launch_open(ptc_diag_t *diag, const ptc_launch_t *launch, double limit_s,
+                             ptc_comm_t **out_comm);
+
+#endif  // PTC_RUNTIME_LAUNCH_H_
