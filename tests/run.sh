@@ -44,6 +44,16 @@ install_missing() {
     $lean $missing >/dev/null
 }
 
+# For the tests of ranks under MPI, which are skipped where it is missing.
+install_mpi() {
+  command -v dpkg-query >/dev/null && ! command -v mpicc >/dev/null || return 0
+  local sudo=""
+  [ "$(id -u)" -eq 0 ] || sudo=sudo
+  echo "== installing: openmpi-bin libopenmpi-dev"
+  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends openmpi-bin \
+    libopenmpi-dev >/dev/null 2>&1 || echo "run.sh: no MPI: its tests are skipped"
+}
+
 passed=0
 failed=0
 add() {  # add PASSED FAILED
@@ -141,6 +151,7 @@ run_fuzz() {
 
 mkdir -p build
 install_missing || { echo "run.sh: installing packages failed" >&2; exit 2; }
+install_mpi
 for config in $configs; do run_config "$config"; done
 [ "$fuzz_minutes" = 0 ] || run_fuzz
 echo "$passed passed, $failed failed"
