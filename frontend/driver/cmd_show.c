@@ -1,6 +1,7 @@
 // `ptc show`: looks at a plan or a run.
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ static const char usage[] =
     "parts of a plan\n"
     "  summary                model, memory, tasks, inputs (default)\n"
     "  memory                 the arena over time, by class, and what holds its peak\n"
+    "  schedule               the steps of a rank in order, and what they exchange with others\n"
     "  kernels                what is launched, how often, with what work; with NAME its source\n"
     "  ir                     the IR that the steps were made from\n"
     "  config                 each setting, its value, and who set it\n"
@@ -24,8 +26,10 @@ static const char usage[] =
     "  loss                   the curve of its losses\n"
     "\n"
     "options\n"
-    "  --format=FORMAT        text (default), json; kernels, config, loss: csv; memory, loss: svg\n"
-    "  --task=NAME            of memory: train (default), eval, init\n"
+    "  --format=FORMAT        text (default), json; schedule, kernels, config, loss: csv;\n"
+    "                         memory, loss: svg\n"
+    "  --task=NAME            of memory, schedule: train (default), eval, init\n"
+    "  --rank=N               of schedule: whose bytes are told (default: 0)\n"
     "  --diagnostics=FORMAT   text or json\n"
     "  --color=WHEN           auto, always, never\n"
     "  -q, --quiet            as everywhere; changes nothing here\n"
@@ -35,13 +39,15 @@ typedef struct show_args_s {
   ptc_common_options_t common;
   ptc_show_format_t format;
   const char *task;
+  int64_t rank;
 } show_args_t;
 
-enum { OPT_FORMAT = 256, OPT_TASK };
+enum { OPT_FORMAT = 256, OPT_TASK, OPT_RANK };
 
 static const struct option long_options[] = {
     {"format", required_argument, NULL, OPT_FORMAT},
     {"task", required_argument, NULL, OPT_TASK},
+    {"rank", required_argument, NULL, OPT_RANK},
     PTC_COMMON_LONG_OPTIONS,
     {NULL, 0, NULL, 0},
 };
@@ -53,6 +59,7 @@ static const struct {
 } parts[] = {
     {"summary", 1 << PTC_SHOW_TEXT | 1 << PTC_SHOW_JSON},
     {"memory", 1 << PTC_SHOW_TEXT | 1 << PTC_SHOW_JSON | 1 << PTC_SHOW_SVG},
+    {"schedule", 1 << PTC_SHOW_TEXT | 1 << PTC_SHOW_JSON | 1 << PTC_SHOW_CSV},
     {"kernels", 1 << PTC_SHOW_TEXT | 1 << PTC_SHOW_JSON | 1 << PTC_SHOW_CSV},
     {"ir", 1 << PTC_SHOW_TEXT},
     {"config", 1 << PTC_SHOW_TEXT | 1 << PTC_SHOW_JSON | 1 << PTC_SHOW_CSV},
@@ -74,6 +81,10 @@ static int read_option(int option, char *const *argv, show_args_t *args) {
         }
       return usage_error("--format is text, json, csv or svg", optarg);
     case OPT_TASK: args->task = optarg; return -1;
+    case OPT_RANK:
+      return ptc_options_read_count(optarg, 0, &args->rank)
+                 ? -1
+                 : usage_error("--rank takes a whole number from 0", optarg);
     default:
       return ptc_options_read_common(&args->common, option, "ptc show", usage, argv, long_options);
   }
@@ -128,14 +139,21 @@ static ptc_status_t show_source(ptc_diag_t *diag, const ptc_plan_t *plan, const 
   return status;
 }
 
-static ptc_status_t show_memory(ptc_diag_t *diag, const ptc_plan_t *plan, const char *path,
-                                const show_args_t *args) {
+static ptc_status_t show_task(ptc_diag_t *diag, const ptc_plan_t *plan, const char *path,
+                              const char *part, const show_args_t *args) {
   const char *name = args->task ? args->task : "train";
   const ptc_task_t *task = ptc_plan_find_task(plan, name);
   if (!task)
     return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "no-task",
                      "the plan has no task \"%s\"", name);
-  ptc_show_memory(plan, task, args->format, stdout);
+  if (args->rank >= ptc_plan_world(plan))
+    return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "no-rank",
+                     "the plan is for %" PRId64 " ranks: the last one is %" PRId64,
+                     ptc_plan_world(plan), ptc_plan_world(plan) - 1);
+  if (strcmp(part, "memory") == 0)
+    ptc_show_memory(plan, task, args->format, stdout);
+  else
+    ptc_show_schedule(plan, task, args->rank, args->format, stdout);
   return PTC_OK;
 }
 
@@ -157,8 +175,8 @@ static ptc_status_t show(ptc_diag_t *diag, const char *path, const char *part, c
   ptc_plan_t *plan;
   PTC_TRY(ptc_plan_read(diag, path, &plan));
   ptc_status_t status = PTC_OK;
-  if (strcmp(part, "memory") == 0)
-    status = show_memory(diag, plan, path, args);
+  if (strcmp(part, "memory") == 0 || strcmp(part, "schedule") == 0)
+    status = show_task(diag, plan, path, part, args);
   else if (strcmp(part, "kernels") == 0 && name)
     status = show_source(diag, plan, path, name);
   else if (strcmp(part, "kernels") == 0)

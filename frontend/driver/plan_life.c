@@ -44,7 +44,7 @@ static bool is_whole(const ptc_plan_t *plan, const ptc_ref_t *ref) {
 }
 
 static bool is_made(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg) {
-  if (step->kind == PTC_STEP_COPY) return arg == 1;
+  if (step->kind != PTC_STEP_LAUNCH) return arg % 2 == 1;
   const ptc_plan_kernel_t *kernel = &plan->kernels[step->kernel];
   return arg >= kernel->num_params || kernel->modes[arg] == 1;
 }
@@ -143,7 +143,7 @@ void ptc_plan_life_init(const ptc_plan_t *plan, const ptc_task_t *task, ptc_plan
   life->steps = PTC_ARENA_ARRAY(arena, const ptc_step_t *, life->num_moments + 1);
   life->live_bytes = PTC_ARENA_ARRAY(arena, int64_t, life->num_moments + 1);
   begin_globals(&walk);
-  walk_steps(&walk, task->steps, task->num_steps, 0);
+  walk_steps(&walk, task->steps, task->num_steps, plan->mesh.num_axes);
   end_task(&walk, task, count);
   collect(&walk);
   PTC_VEC_FREE(&walk.lives);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "frontend/driver/units.h"
+#include "frontend/driver/volume.h"
 
 typedef struct row_s {
   const ptc_plan_kernel_t *kernel;  // NULL: what |what| says
@@ -38,6 +39,24 @@ static double rate(double amount, const row_t *row) {
                                : 0;
 }
 
+// What rank 0 has read from its peers, as counted, and what the plan says of it.
+static void print_volume(const ptc_plan_t *plan, const ptc_executor_t *executor, int64_t num_steps,
+                         FILE *out) {
+  const ptc_exchange_t *exchange = ptc_executor_exchange(executor);
+  const ptc_task_t *train = ptc_plan_find_task(plan, "train");
+  if (!exchange || !train || num_steps <= 0) return;
+  ptc_arena_t arena = {0};
+  ptc_volume_row_t *volume;
+  const int32_t count =
+      ptc_volume_of(plan, train, ptc_exchange_comm(exchange)->rank, &arena, &volume);
+  fprintf(out, "%12s %12s  bytes from peers a step, counted and planned\n", "counted", "planned");
+  for (int32_t i = 0; i < count; i++)
+    fprintf(out, "%12" PRId64 " %12" PRId64 "  %s over %s\n",
+            ptc_exchange_bytes(exchange, volume[i].first) / num_steps, volume[i].bytes,
+            ptc_collective_name(volume[i].first->kind), volume[i].axes);
+  ptc_arena_deinit(&arena);
+}
+
 void ptc_profile_print(const ptc_plan_t *plan, const ptc_executor_t *executor, int64_t num_steps,
                        double wall_s, FILE *out) {
   int32_t count;
@@ -65,6 +84,7 @@ void ptc_profile_print(const ptc_plan_t *plan, const ptc_executor_t *executor, i
           sum_ns * 1e-6 / steps, wall_s > 0 ? sum_ns * 1e-7 / wall_s : 0, wall_s * 1e3 / steps,
           wall_s > 0 ? plan->flops_per_step * steps / wall_s * 1e-9 : 0);
   free(rows);
+  print_volume(plan, executor, num_steps, out);
 }
 
 ptc_status_t ptc_profile_write(ptc_diag_t *diag, const ptc_plan_t *plan,

@@ -18,6 +18,9 @@ void ptc_show_summary(const ptc_plan_t *plan, const char *path, ptc_show_format_
                       FILE *out);
 void ptc_show_memory(const ptc_plan_t *plan, const ptc_task_t *task, ptc_show_format_t format,
                      FILE *out);
+// |rank|: whose bytes are told; all ranks make the same steps.
+void ptc_show_schedule(const ptc_plan_t *plan, const ptc_task_t *task, int64_t rank,
+                       ptc_show_format_t format, FILE *out);
 void ptc_show_kernels(const ptc_plan_t *plan, ptc_show_format_t format, FILE *out);
 void ptc_show_config(const ptc_plan_t *plan, ptc_show_format_t format, FILE *out);
 // The losses that the run in |run_dir| has recorded. "no-metrics", and those of runtime/metrics.h.

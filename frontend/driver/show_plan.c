@@ -7,6 +7,7 @@
 #include "frontend/driver/plan_life.h"
 #include "frontend/driver/show.h"
 #include "frontend/driver/units.h"
+#include "frontend/driver/volume.h"
 
 // Launches of each kernel in |steps|, repeats counted out.
 static void count_launches(const ptc_step_t *steps, int32_t num_steps, int64_t times,
@@ -27,7 +28,7 @@ static int64_t *launches_of(const ptc_plan_t *plan, const ptc_task_t *task) {
   return counts;
 }
 
-// Elements of all globals of |kind|.
+// Elements of all globals of |kind|, whole ones.
 static int64_t count_elements(const ptc_plan_t *plan, const char *kind) {
   int64_t sum = 0;
   for (int32_t g = 0; g < plan->num_globals; g++) {
@@ -35,10 +36,22 @@ static int64_t count_elements(const ptc_plan_t *plan, const char *kind) {
     const ptc_buffer_t *buffer = &plan->buffers[global->buffer];
     int64_t count = 1;
     for (int32_t c = 0; c < global->num_counts; c++) count *= global->counts[c];
-    for (int32_t d = 0; d < buffer->num_dims; d++) count *= buffer->extents[d];
+    for (int32_t d = 0; d < buffer->num_dims; d++)
+      count *= buffer->layout ? buffer->layout[d].extent : buffer->extents[d];
     if (strcmp(global->kind, kind) == 0) sum += count;
   }
   return sum;
+}
+
+// Bytes that rank 0 reads from its peers in one run of |task|.
+static int64_t bytes_moved(const ptc_plan_t *plan, const ptc_task_t *task) {
+  ptc_arena_t arena = {0};
+  ptc_volume_row_t *rows;
+  const int32_t count = ptc_volume_of(plan, task, 0, &arena, &rows);
+  int64_t bytes = 0;
+  for (int32_t i = 0; i < count; i++) bytes += rows[i].bytes;
+  ptc_arena_deinit(&arena);
+  return bytes;
 }
 
 static void print_task(const ptc_plan_t *plan, const ptc_task_t *task, FILE *out) {
@@ -54,6 +67,8 @@ static void print_task(const ptc_plan_t *plan, const ptc_task_t *task, FILE *out
   fprintf(out, "  %-8s %6" PRId64 " launches  %8sFLOP  %10s live at most", task->name, launches,
           ptc_unit_count(flops, flop_text),
           ptc_unit_bytes(life.live_bytes[life.peak_moment], live));
+  if (ptc_plan_world(plan) > 1)
+    fprintf(out, "  %10s from peers", ptc_unit_bytes(bytes_moved(plan, task), live));
   for (int32_t r = 0; r < task->num_results; r++)
     if (strcmp(task->results[r].role, "grad") != 0)
       fprintf(out, "%s%s %s", r ? ", " : "   ", task->results[r].role, task->results[r].name);
@@ -68,12 +83,17 @@ static void summary_json(const ptc_plan_t *plan, FILE *out) {
     int64_t *counts = launches_of(plan, &plan->tasks[t]), launches = 0;
     for (int32_t k = 0; k < plan->num_kernels; k++) launches += counts[k];
     free(counts);
-    json_array_append_new(tasks, json_pack("{s:s, s:I}", "name", plan->tasks[t].name, "launches",
-                                           (json_int_t)launches));
+    json_array_append_new(tasks, json_pack("{s:s, s:I, s:I}", "name", plan->tasks[t].name,
+                                           "launches", (json_int_t)launches, "bytes_from_peers",
+                                           (json_int_t)bytes_moved(plan, &plan->tasks[t])));
   }
+  json_t *mesh = json_object();
+  for (int32_t a = 0; a < plan->mesh.num_axes; a++)
+    json_object_set_new(mesh, plan->mesh.axes[a].name, json_integer(plan->mesh.axes[a].size));
   json_t *root =
-      json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:i, s:o}", "model", plan->model,
-                "target", plan->target, "compiler_flags", plan->compiler_flags, "parameters",
+      json_pack("{s:s, s:o, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:i, s:o}", "model",
+                plan->model, "mesh", mesh, "world", (json_int_t)ptc_plan_world(plan), "target",
+                plan->target, "compiler_flags", plan->compiler_flags, "parameters",
                 (json_int_t)count_elements(plan, "param"), "batch", (json_int_t)plan->batch, "seq",
                 (json_int_t)plan->seq, "arena_bytes", (json_int_t)plan->arena_bytes, "bound_bytes",
                 (json_int_t)plan->bound_bytes, "flops_per_step", plan->flops_per_step, "kernels",
@@ -81,6 +101,14 @@ static void summary_json(const ptc_plan_t *plan, FILE *out) {
   json_dumpf(root, out, JSON_INDENT(1));
   fputc('\n', out);
   json_decref(root);
+}
+
+static void print_mesh(const ptc_plan_t *plan, FILE *out) {
+  if (ptc_plan_world(plan) == 1) return;
+  fprintf(out, "  %" PRId64 " ranks:", ptc_plan_world(plan));
+  for (int32_t a = 0; a < plan->mesh.num_axes; a++)
+    fprintf(out, " %s=%" PRId64, plan->mesh.axes[a].name, plan->mesh.axes[a].size);
+  fputs("; of each of them, but for the parameters:\n", out);
 }
 
 void ptc_show_summary(const ptc_plan_t *plan, const char *path, ptc_show_format_t format,
@@ -91,6 +119,7 @@ void ptc_show_summary(const ptc_plan_t *plan, const char *path, ptc_show_format_
   }
   char a[PTC_UNIT_CHARS], b[PTC_UNIT_CHARS];
   fprintf(out, "%s: model %s for %s\n", path, plan->model, plan->target);
+  print_mesh(plan, out);
   fprintf(out, "  parameters: %s; optimizer state: %s\n",
           ptc_unit_count((double)count_elements(plan, "param"), a),
           ptc_unit_count((double)count_elements(plan, "moment"), b));
@@ -116,7 +145,7 @@ void ptc_show_summary(const ptc_plan_t *plan, const char *path, ptc_show_format_
     if (global->offset) fprintf(out, " + %" PRId64, global->offset);
     fputc('\n', out);
   }
-  fputs("parts: summary memory kernels ir config\n", out);
+  fputs("parts: summary memory schedule kernels ir config\n", out);
 }
 
 void ptc_show_kernels(const ptc_plan_t *plan, ptc_show_format_t format, FILE *out) {
