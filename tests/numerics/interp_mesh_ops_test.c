@@ -179,7 +179,8 @@ static void note_type(program_t *p, const ptc_type_t *type) {
     p->partial |= strcmp(type->partial[i].axis, "micro") != 0;
 }
 
-// Returns |value|, reduced first where it is partial.
+// Returns |value|, reduced first where it is partial; of limbs the number that they stand for, since their sum may be
+// written in several ways.
 static bool add_result(program_t *p, ptc_builder_t *b, ptc_value_t *value, int32_t index) {
   if (value->type->num_partial) {
     ptc_attrs_t attrs = {0};
@@ -189,6 +190,10 @@ static bool add_result(program_t *p, ptc_builder_t *b, ptc_value_t *value, int32
     if (!op) return false;
     value = op->results[0];
   }
+  if (value->def->opcode == PTC_OP_SQUARE_SUM ||
+      (value->def->opcode == PTC_OP_ALL_REDUCE &&
+       value->def->operands[0]->def->opcode == PTC_OP_SQUARE_SUM))
+    value = ptc_build_unary(b, PTC_OP_LIMBS_VALUE, value);
   char name[16];
   snprintf(name, sizeof name, "y%d", (int)index);
   ptc_func_add_result(p->func,
@@ -384,10 +389,10 @@ static void test_ops(void) {
 // After test_ops: every op had dims to shard, but those that have tests of their own or no dims.
 static void test_every_op(void) {
   static const ptc_opcode_t others[] = {
-      PTC_OP_REPEAT,     PTC_OP_YIELD,      PTC_OP_RETURN,         PTC_OP_CONSTANT,
-      PTC_OP_ALL_FINITE, PTC_OP_SHARD,      PTC_OP_UNSHARD,        PTC_OP_AXIS_INDEX,
-      PTC_OP_ALL_REDUCE, PTC_OP_ALL_GATHER, PTC_OP_REDUCE_SCATTER, PTC_OP_ALL_TO_ALL,
-      PTC_OP_SEND,       PTC_OP_RECV};
+      PTC_OP_LIMBS_VALUE, PTC_OP_REPEAT,     PTC_OP_YIELD,      PTC_OP_RETURN,
+      PTC_OP_CONSTANT,    PTC_OP_ALL_FINITE, PTC_OP_SHARD,      PTC_OP_UNSHARD,
+      PTC_OP_AXIS_INDEX,  PTC_OP_ALL_REDUCE, PTC_OP_ALL_GATHER, PTC_OP_REDUCE_SCATTER,
+      PTC_OP_ALL_TO_ALL,  PTC_OP_SEND,       PTC_OP_RECV};
   for (int op = 0; op < PTC_NUM_OPS; op++) {
     const ptc_op_info_t *info = ptc_op_info((ptc_opcode_t)op);
     bool other = info->traits & PTC_TRAIT_COLLECTIVE;
