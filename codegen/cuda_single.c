@@ -49,6 +49,7 @@ static void print_scan(ptc_c_single_t *s, ptc_str_t *out) {
                  "  %s sum = 0;\n"
                  "  %s best = 0;\n"
                  "  int32_t where = 0;\n"
+                 "  (void)where;\n"
                  "  for (int64_t i = 0; i < %" PRId64
                  "; ++i) {\n"
                  "    const int64_t k = begin + (%s) * inner;\n"

@@ -247,10 +247,10 @@ ALU_FN1(small_abs_x2, uint32_t, uint32_t, x & 0x7fff7fff)
 #define F2_FOUR(op, fn) \
   F2(op, fn, 1)         \
   F2(op ".ftz", fn##_ftz, 1) F2(op ".sat", fn##_sat, 1) F2(op ".ftz.sat", fn##_ftz_sat, 1)
-#define F2_ALL(op, fn)                                                          \
-  F2_FOUR(op, fn##_n)                                                           \
-  F2_FOUR(op ".rn", fn##_n) F2_FOUR(op ".rz", fn##_z) F2_FOUR(op ".rm", fn##_m) \
-      F2_FOUR(op ".rp", fn##_p)
+#define F2_ALL(op, fn)      \
+  F2_FOUR(op, fn##_n)       \
+  F2_FOUR(op ".rn", fn##_n) \
+  F2_FOUR(op ".rz", fn##_z) F2_FOUR(op ".rm", fn##_m) F2_FOUR(op ".rp", fn##_p)
 #define F3(op, fn) ROW3(op ".f32", fn, W32, W32, W32, W32, FLOAT, 2)
 #define F3_FOUR(op, fn) \
   F3(op, fn) F3(op ".ftz", fn##_ftz) F3(op ".sat", fn##_sat) F3(op ".ftz.sat", fn##_ftz_sat)

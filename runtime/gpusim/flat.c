@@ -174,9 +174,13 @@ static ptc_status_t inline_func(instance_t *instance) {
 ptc_status_t flat_inline(flat_t *flat, const ptx_func_t *func) {
   PTC_VEC_PUSH(&flat->regs, ((ptx_reg_t){PTX_WIDTH_32, NULL}));
   instance_t instance = {.flat = flat, .func = func};
+  sim_program_t *program = flat->program;
+  program->num_params = func->num_params;
+  program->params = PTC_ARENA_ARRAY(&program->arena, sim_param_t, func->num_params + 1);
   for (int32_t i = 0; i < func->num_params; ++i) {
     const uint64_t at = align_up((uint64_t)flat->program->param_bytes, func->params[i]->align);
-    flat->program->param_bytes = (int64_t)at + func->params[i]->bytes;
+    program->param_bytes = (int64_t)at + func->params[i]->bytes;
+    program->params[i] = (sim_param_t){(int64_t)at, func->params[i]->bytes};
     PTC_VEC_PUSH(&instance.bindings, ((binding_t){func->params[i], PTX_SPACE_PARAM, at}));
   }
   const ptc_status_t status = inline_func(&instance);

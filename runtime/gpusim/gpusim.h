@@ -15,7 +15,9 @@ typedef bool (*ptc_gpusim_counters_fn_t)(int32_t index, const char **out_name,
 #define PTC_GPUSIM_CONFIGURE "ptc_gpusim_configure"
 #define PTC_GPUSIM_COUNTERS "ptc_gpusim_counters"
 
-void ptc_gpusim_configure(bool checks, bool counters);
-bool ptc_gpusim_counters(int32_t index, const char **out_name, sim_counters_t *out_counters);
+__attribute__((visibility("default"))) void ptc_gpusim_configure(bool checks, bool counters);
+__attribute__((visibility("default"))) bool ptc_gpusim_counters(int32_t index,
+                                                                const char **out_name,
+                                                                sim_counters_t *out_counters);
 
 #endif  // PTC_RUNTIME_GPUSIM_GPUSIM_H_

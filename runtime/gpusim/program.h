@@ -63,6 +63,10 @@ typedef struct sim_special_s {
   int32_t offset;
 } sim_special_t;
 
+typedef struct sim_param_s {
+  int64_t offset, bytes;
+} sim_param_t;
+
 typedef struct sim_program_s {
   ptc_arena_t arena;
   const char *name;
@@ -74,6 +78,8 @@ typedef struct sim_program_s {
   int32_t num_specials;
   int64_t param_bytes, local_bytes, shared_bytes;
   int32_t max_threads;
+  sim_param_t *params;
+  int32_t num_params;
 } sim_program_t;
 
 // Where a variable of the module lies: an address for .global and .const, an offset for .shared.

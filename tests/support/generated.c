@@ -8,6 +8,31 @@
 
 #include "runtime/cell.h"
 
+// Compiles for the GPU simulator and starts it as the runtime would a GPU.
+static ptc_status_t open_gpusim(generated_t *generated, ptc_diag_t *diag,
+                                const ptc_kernel_objects_options_t *options) {
+  const ptc_plan_t *plan = generated->emitted.plan;
+  PTC_TRY(ptc_cuda_images_create(diag, generated->emitted.sources, plan->num_kernels, options,
+                                 &generated->images));
+  ptc_device_t *device;
+  PTC_TRY(ptc_cuda_device_create(diag, plan, generated->images.images, 0, &device));
+  return ptc_executor_create_on(diag, plan, device, &generated->executor);
+}
+
+bool generated_open_gpusim(generated_t *generated, ptc_module_t *module) {
+  *generated = (generated_t){.module = module};
+  setenv("PTC_LIBCUDA", PTC_BINARY_DIR "/libptc_gpusim_cuda.so", 1);
+  ptc_pass_ctx_t ctx;
+  ptc_pass_ctx_init(&ctx, NULL);
+  ptc_status_t status = ptc_emit(&ctx, module, "compute_80", &generated->emitted);
+  ptc_pass_ctx_deinit(&ctx);
+  const ptc_kernel_objects_options_t options = {
+      .target = "compute_80",
+      .cache_folder = getenv("PTC_CACHE") ? NULL : PTC_BINARY_DIR "/kernel-cache"};
+  if (status == PTC_OK) status = open_gpusim(generated, module->diag, &options);
+  return status == PTC_OK;
+}
+
 bool generated_open(generated_t *generated, ptc_module_t *module, int32_t num_threads) {
   *generated = (generated_t){.module = module};
   ptc_pass_ctx_t ctx;
@@ -29,6 +54,7 @@ bool generated_open(generated_t *generated, ptc_module_t *module, int32_t num_th
 void generated_close(generated_t *generated) {
   ptc_executor_destroy(generated->executor);
   ptc_kernel_objects_destroy(generated->objects);
+  ptc_cuda_images_deinit(&generated->images);
   ptc_emitted_deinit(&generated->emitted);
   *generated = (generated_t){0};
 }

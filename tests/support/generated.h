@@ -3,6 +3,7 @@
 #ifndef PTC_TESTS_SUPPORT_GENERATED_H_
 #define PTC_TESTS_SUPPORT_GENERATED_H_
 
+#include "frontend/driver/cuda_images.h"
 #include "frontend/driver/emit.h"
 #include "ir/interp.h"
 #include "runtime/executor.h"
@@ -11,6 +12,7 @@ typedef struct generated_s {
   ptc_module_t *module;  // not owned
   ptc_emitted_t emitted;
   ptc_kernel_objects_t *objects;
+  ptc_cuda_images_t images;
   ptc_executor_t *executor;
 } generated_t;
 
@@ -18,6 +20,9 @@ typedef struct generated_s {
 // its kernels (cached in the build folder) and starts |num_threads|. False if that fails; the module's
 // diagnostics say why.
 bool generated_open(generated_t *generated, ptc_module_t *module, int32_t num_threads);
+// The same as CUDA, by NVRTC for compute_80, on the simulator of GPUs (runtime/gpusim). PTC_GPUSIM_CHECKS=1
+// turns its checks on.
+bool generated_open_gpusim(generated_t *generated, ptc_module_t *module);
 void generated_close(generated_t *generated);
 
 // Copies all globals of |interp| to the executor, rounded to their dtypes.
