@@ -238,7 +238,7 @@ static ptc_status_t check_whole(ptc_module_t *module, const ptc_op_t *op) {
 static ptc_status_t check_partial(ptc_module_t *module, const ptc_op_t *op) {
   const ptc_op_info_t *info = ptc_op_info(op->opcode);
   bool all = strcmp(info->linear, "all") == 0, each = strcmp(info->linear, "each") == 0;
-  bool first = strcmp(info->linear, "0") == 0;
+  bool first = strcmp(info->linear, "0") == 0, rest = strcmp(info->linear, "rest") == 0;
   int32_t num_partial = 0;
   for (int32_t i = 0; i < op->num_operands; i++) {
     const ptc_type_t *type = ptc_shape_operand(op, i);
@@ -248,8 +248,9 @@ static ptc_status_t check_partial(ptc_module_t *module, const ptc_op_t *op) {
     bool max = is_partial && type->partial_kind == PTC_REDUCE_MAX &&
                !(info->traits & (PTC_TRAIT_VIEW | PTC_TRAIT_COLLECTIVE)) &&
                op->opcode != PTC_OP_BROADCAST && op->opcode != PTC_OP_TRANSPOSE;
-    bool allowed = all ? partial_equal(type, ptc_shape_operand(op, 0))
-                       : !is_partial || (each && num_partial == 1) || (first && i == 0);
+    bool alike = all || (rest && i > 0);
+    bool allowed = alike ? partial_equal(type, ptc_shape_operand(op, all ? 0 : 1))
+                         : !is_partial || (each && num_partial == 1) || (first && i == 0);
     if (max || !allowed)
       return ptc_shape_error(module, op, "partial-c1",
                              "operand %" PRId32 " is a partial result; the op is not linear in it",

@@ -54,6 +54,19 @@ static ptc_value_t *build_inside(ptc_builder_t *b, const ptc_dim_t *dim) {
   return ptc_build_binary_const(b, PTC_OP_LT, ptc_build_iota(b, dim), (double)dim->extent);
 }
 
+// Of the summands of a partial sum every one is 0, which is a partial sum, too.
+static ptc_value_t *build_neutral(ptc_builder_t *b, const ptc_type_t *like, double neutral) {
+  if (!like->num_partial || neutral != 0) return ptc_build_constant(b, like->dtype, neutral);
+  ptc_type_t *type = ptc_type_scalar(&b->module->arena, like->dtype);
+  type->partial = like->partial;
+  type->num_partial = like->num_partial;
+  type->partial_kind = like->partial_kind;
+  ptc_attrs_t attrs = {0};
+  ptc_attrs_set_float(b->module, &attrs, "value", 0);
+  const ptc_op_t *op = ptc_build_op_as(b, PTC_OP_CONSTANT, NULL, 0, 1, attrs, type);
+  return op ? op->results[0] : NULL;
+}
+
 ptc_value_t *ptc_mask_padding(ptc_builder_t *b, ptc_value_t *x, const char *const *dims,
                               int32_t num_dims, double neutral) {
   if (!x || !x->type) return NULL;
@@ -71,7 +84,7 @@ ptc_value_t *ptc_mask_padding(ptc_builder_t *b, ptc_value_t *x, const char *cons
   if (!due) return x;
   // In the order of x's dims, which is to be the result's.
   inside = ptc_build_fit(b, inside, x->type);
-  return ptc_build_where(b, inside, x, ptc_build_constant(b, x->type->dtype, neutral));
+  return ptc_build_where(b, inside, x, build_neutral(b, x->type, neutral));
 }
 
 // --- what each op reads

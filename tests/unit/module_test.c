@@ -258,9 +258,9 @@ static void test_op_table(void) {
     ptc_opcode_t opcode;
     UNIT_CHECK(ptc_opcode_parse(info->mnemonic, &opcode) && (int)opcode == i, info->mnemonic);
     UNIT_CHECK(info->max_operands < 0 || info->min_operands <= info->max_operands, info->mnemonic);
-    static const char *const linear[] = {"", "0", "each", "all"};
+    static const char *const linear[] = {"", "0", "each", "all", "rest"};
     int known = 0;
-    for (int k = 0; k < 4; k++) known += strcmp(info->linear, linear[k]) == 0;
+    for (int k = 0; k < 5; k++) known += strcmp(info->linear, linear[k]) == 0;
     UNIT_CHECK(known == 1, info->mnemonic);
     // Each name of the rule column is an attribute of dims.
     for (const char *c = info->rule; *c; c++) {

@@ -41,6 +41,8 @@ static const good_row_t good_rows[] = {
      "f32[b=2 \"tp\", s=3] partial \"cp\""},
     {"eq", "bool[a=2]; bool[]", "", NULL, "bool[a=2]"},
     {"where", "bool[s=2, t=2]; f32[]; f32[t=2]", "", NULL, "f32[s=2, t=2]"},
+    {"where", "bool[a=2]; f32[a=2] partial 'tp'; f32[] partial 'tp'", "", NULL,
+     "f32[a=2] partial \"tp\""},
     {"cast", "4 x f32[a=2 'tp']", "to=s:bf16", NULL, "4 x bf16[a=2 \"tp\"]"},
     {"dropout", "f32[a=2] partial 'tp'; i64[]; i64[]", "p=f:0.5 path=s:x", NULL,
      "f32[a=2] partial \"tp\""},
