@@ -2,7 +2,8 @@
 # Times an all_reduce of f32 into private buffers: ptc with ranks as threads and as processes, beside OpenMPI, MPICH and
 # gloo (PyTorch) where they are installed, in turns. Prints the median and the best time of each.
 #
-# Usage: bash tests/bench/comm.sh [--build DIR] [--ranks N] [--mib N] [--reps N] [--rounds N]
+# Usage: bash tests/bench/comm.sh [--build DIR] [--ranks N] [--mib N] [--reps N] [--rounds N] [--cpu]
+# --cpu takes ptc's ranks' own time, for a machine with other work on it.
 # The goal for 64 MiB over 2 ranks on 2 cores is a median of at most 20 ms with threads.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,6 +15,7 @@ while [ $# -gt 0 ]; do
     --ranks) ranks=${2:?}; shift 2 ;;
     --mib) mib=${2:?}; shift 2 ;;
     --reps) reps=${2:?}; shift 2 ;;
+    --cpu) export COMM_BENCH_CPU=1; shift ;;
     --rounds) rounds=${2:?}; shift 2 ;;
     *) echo "comm.sh: unknown option $1" >&2; exit 2 ;;
   esac

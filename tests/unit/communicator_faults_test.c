@@ -1,7 +1,9 @@
 // Proves: what goes wrong between ranks is reported by name on every rank and in bounded time, never a hang: calls
 // that do not match, circles of waits, ranks that die, leave, give up or take too long, starts that do not fit.
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -255,6 +257,64 @@ static void test_deeds(void) {
   }
 }
 
+// --- a rank that is killed at any instant
+
+enum { NUM_KILLS = 12, KILL_WORLD = 4 };
+
+// Works until a rank is gone; 0 if the diagnostic names |victim|.
+static int work_until_killed(const char *name, int32_t rank, int32_t victim,
+                             _Atomic int32_t *num_started) {
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_comm_t *comm;
+  ptc_status_t status = ptc_comm_open_process(&diag, name, rank, KILL_WORLD, 60, &comm);
+  atomic_fetch_add(num_started, 1);
+  const int32_t next = (rank + 1) % KILL_WORLD, last = (rank + KILL_WORLD - 1) % KILL_WORLD;
+  char *data = calloc(2, 100000);
+  while (status == PTC_OK) {
+    status = call(comm, &diag, 0, PTC_COLLECTIVE_ALL_REDUCE, PTC_REDUCE_SUM, PTC_F32, BYTES, 1);
+    if (status == PTC_OK) status = ptc_comm_send(comm, &diag, next, 1, data, 100000);
+    if (status == PTC_OK) status = ptc_comm_recv(comm, &diag, last, 1, data + 100000, 100000);
+    if (status == PTC_OK) status = ptc_comm_barrier(comm, &diag, PTC_COMM_WORLD);
+  }
+  char words[32];
+  snprintf(words, sizeof words, "rank %d has died", victim);
+  return status == PTC_DEVICE && diag.num_items == 1 && strstr(diag.items[0].message, words) ? 0
+                                                                                             : 1;
+}
+
+static void test_kills(void) {
+  uint64_t state = unit_seed();
+  _Atomic int32_t *num_started =
+      mmap(NULL, sizeof *num_started, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  const char *cases = getenv("PTC_CASES");
+  const int num_kills = cases ? atoi(cases) : NUM_KILLS;
+  for (int i = 0; i < num_kills; i++) {
+    const int32_t victim = (int32_t)(unit_random(&state) % KILL_WORLD);
+    char name[64];
+    snprintf(name, sizeof name, "kill-%d-%d", (int)getpid(), i);
+    pid_t pids[KILL_WORLD];
+    atomic_store(num_started, 0);
+    fflush(stdout);
+    for (int32_t r = 0; r < KILL_WORLD; r++)
+      if ((pids[r] = fork()) == 0) _exit(work_until_killed(name, r, victim, num_started));
+    // Whether one that has not come yet is dead, only its launcher knows.
+    const double start_s = now_s();
+    while (atomic_load(num_started) < KILL_WORLD && now_s() - start_s < quickly_s) nap(1e-4);
+    nap(1e-3 * (double)(unit_random(&state) % 30));
+    kill(pids[victim], SIGKILL);
+    for (int32_t r = 0; r < KILL_WORLD; r++) {
+      int status = 0;
+      while (waitpid(pids[r], &status, WNOHANG) == 0) {
+        if (now_s() - start_s > quickly_s) kill(pids[r], SIGKILL);
+        nap(1e-3);
+      }
+      if (r != victim) UNIT_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "killed");
+    }
+  }
+  munmap(num_started, sizeof *num_started);
+}
+
 static bool reports(ptc_diag_t *diag, const char *id, const char *text) {
   const bool found = diag->num_items == 1 && strcmp(diag->items[0].id, id) == 0 &&
                      strstr(diag->items[0].message, text);
@@ -339,6 +399,7 @@ static void test_starts(void) {
 
 static const unit_test_t tests[] = {
     {"calls", test_deeds},
+    {"kills", test_kills},
     {"groups", test_groups},
     {"starts", test_starts},
 };
