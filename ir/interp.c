@@ -36,6 +36,7 @@ struct ptc_interp_s {
   bool *is_time;           // one per mesh axis
   ptc_arena_t arena;       // local types; lives as long as the interpreter
   ptc_map_t local_types;   // type -> local type
+  ptc_map_t copies;        // of whole tensors: key -> ptc_tensor_t
   int64_t *coords;         // per device, one per mesh axis
   ptc_tensor_t **globals;  // by index, one per device; NULL until asked for
   int64_t num_globals;
@@ -191,6 +192,9 @@ void ptc_interp_destroy(ptc_interp_t *interp) {
     free(interp->globals[i]);
   }
   free(interp->globals);
+  for (int64_t i = 0; i < interp->copies.num_slots; i++)
+    if (interp->copies.keys[i]) free(((ptc_tensor_t *)interp->copies.values[i])->data);
+  ptc_map_deinit(&interp->copies);
   ptc_map_deinit(&interp->local_types);
   ptc_arena_deinit(&interp->arena);
   ptc_arena_deinit(&interp->run_arena);
@@ -235,6 +239,14 @@ const ptc_tensor_t *ptc_interp_result_on(const ptc_interp_t *interp, int32_t ind
 
 const ptc_tensor_t *ptc_interp_result(const ptc_interp_t *interp, int32_t index) {
   return ptc_interp_result_on(interp, index, 0);
+}
+
+ptc_tensor_t *ptc_interp_copy_of(ptc_interp_t *interp, const void *key) {
+  ptc_tensor_t *copy = ptc_map_get(&interp->copies, key);
+  if (copy) return copy;
+  copy = PTC_ARENA_NEW(&interp->arena, ptc_tensor_t);
+  ptc_map_set(&interp->copies, key, copy);
+  return copy;
 }
 
 const ptc_func_t *ptc_interp_last_func(const ptc_interp_t *interp) { return interp->func; }

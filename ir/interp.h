@@ -40,6 +40,11 @@ void ptc_interp_set(ptc_interp_t *interp, const ptc_global_t *global, const doub
 // Puts the parts of all devices together. "interp-replicas" (PTC_INTERNAL): devices that hold the same element
 // differ in it, by one bit or more.
 ptc_status_t ptc_interp_get(ptc_interp_t *interp, const ptc_global_t *global, double *out_whole);
+// The same in a tensor that |interp| owns: with one device the global itself, else a copy, valid until the next call for
+// |global|, which ptc_interp_spread gives back to the devices once it was written to.
+ptc_status_t ptc_interp_whole(ptc_interp_t *interp, const ptc_global_t *global,
+                              ptc_tensor_t **out_tensor);
+void ptc_interp_spread(ptc_interp_t *interp, const ptc_global_t *global);
 
 // Runs @name with the current globals; then new versions of state replace the old ones. Inputs with
 // a range are checked. Diagnostics: "unknown-function", "interp-size" (PTC_UNSUPPORTED: a value of
@@ -64,5 +69,8 @@ const ptc_tensor_t *ptc_interp_result(const ptc_interp_t *interp, int32_t index)
 const ptc_tensor_t *ptc_interp_result_on(const ptc_interp_t *interp, int32_t index, int32_t device);
 // The whole of it, as ptc_interp_get.
 ptc_status_t ptc_interp_get_result(ptc_interp_t *interp, int32_t index, double *out_whole);
+// In a tensor, as ptc_interp_whole; valid until the next run.
+ptc_status_t ptc_interp_whole_result(ptc_interp_t *interp, int32_t index,
+                                     const ptc_tensor_t **out_tensor);
 
 #endif  // PTC_IR_INTERP_H_

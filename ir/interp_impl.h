@@ -138,6 +138,8 @@ const ptc_func_t *ptc_interp_last_func(const ptc_interp_t *interp);  // NULL bef
 ptc_interp_mode_t ptc_interp_mode(const ptc_interp_t *interp);
 // |type| with local extents and without axes.
 const ptc_type_t *ptc_interp_local_type(ptc_interp_t *interp, const ptc_type_t *type);
+// A place for a copy of a whole tensor, by any key; freed with the interpreter, its data too.
+ptc_tensor_t *ptc_interp_copy_of(ptc_interp_t *interp, const void *key);
 // Sets the padding of a value of |type| on a device: NaN in floats, else 0.
 void ptc_interp_mark_padding(ptc_interp_t *interp, const ptc_type_t *type, int32_t device,
                              ptc_tensor_t *tensor);

@@ -141,3 +141,43 @@ ptc_status_t ptc_interp_get_result(ptc_interp_t *interp, int32_t index, double *
   free(owner);
   return status;
 }
+
+// --- in tensors of the interpreter
+
+// The copy that belongs to |key|, for a value of |type|.
+static ptc_tensor_t *make_copy(ptc_interp_t *interp, const void *key, const ptc_type_t *type) {
+  ptc_tensor_t *copy = ptc_interp_copy_of(interp, key);
+  free(copy->data);
+  *copy = (ptc_tensor_t){.type = type,
+                         .num_elements = ptc_type_num_elements(type),
+                         .num_instances = ptc_type_num_instances(type)};
+  copy->data = ptc_xmalloc((size_t)(copy->num_elements * copy->num_instances + 1) * sizeof(double));
+  return copy;
+}
+
+ptc_status_t ptc_interp_whole(ptc_interp_t *interp, const ptc_global_t *global,
+                              ptc_tensor_t **out_tensor) {
+  if (ptc_interp_num_devices(interp) == 1) {
+    *out_tensor = ptc_interp_global(interp, global);
+    return PTC_OK;
+  }
+  *out_tensor = make_copy(interp, global, global->type);
+  return ptc_interp_get(interp, global, (*out_tensor)->data);
+}
+
+void ptc_interp_spread(ptc_interp_t *interp, const ptc_global_t *global) {
+  if (ptc_interp_num_devices(interp) == 1) return;
+  ptc_interp_set(interp, global, ptc_interp_copy_of(interp, global)->data);
+}
+
+ptc_status_t ptc_interp_whole_result(ptc_interp_t *interp, int32_t index,
+                                     const ptc_tensor_t **out_tensor) {
+  *out_tensor = ptc_interp_result(interp, index);
+  if (ptc_interp_num_devices(interp) == 1) return PTC_OK;
+  const ptc_op_t *ret = ptc_func_return(ptc_interp_last_func(interp));
+  // Results are the keys 1, 2, ..., which are no addresses.
+  ptc_tensor_t *copy =
+      make_copy(interp, (const void *)(intptr_t)(index + 1), ret->operands[index]->type);
+  *out_tensor = copy;
+  return ptc_interp_get_result(interp, index, copy->data);
+}

@@ -180,8 +180,11 @@ static ptc_status_t run_function(const arguments_t *args, ptc_module_t *module) 
   ptc_semantics_fill(interp, module, args->pass.check_seed);
   ptc_status_t status = ptc_interp_run(interp, args->run);
   const ptc_func_t *func = ptc_module_find_func(module, args->run);
-  for (int32_t i = 0; status == PTC_OK && i < func->num_results; i++)
-    print_result(&func->results[i], ptc_interp_result(interp, i));
+  for (int32_t i = 0; status == PTC_OK && i < func->num_results; i++) {
+    const ptc_tensor_t *tensor;
+    status = ptc_interp_whole_result(interp, i, &tensor);
+    if (status == PTC_OK) print_result(&func->results[i], tensor);
+  }
   ptc_interp_destroy(interp);
   return status;
 }

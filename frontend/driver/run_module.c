@@ -49,7 +49,8 @@ static bool same_shape(const ptc_type_t *type, const ptc_named_tensor_t *tensor)
 static ptc_status_t load_global(ptc_interp_t *interp, const ptc_module_t *module,
                                 const ptc_global_t *global, const ptc_tensor_file_t *file,
                                 ptc_map_t *used, bool *out_found) {
-  ptc_tensor_t *tensor = ptc_interp_global(interp, global);
+  ptc_tensor_t *tensor;
+  PTC_TRY(ptc_interp_whole(interp, global, &tensor));
   ptc_arena_t scratch = {0};
   ptc_status_t status = PTC_OK;
   *out_found = true;
@@ -72,6 +73,7 @@ static ptc_status_t load_global(ptc_interp_t *interp, const ptc_module_t *module
     memcpy(tensor->data + r * tensor->num_elements, found->data,
            (size_t)tensor->num_elements * sizeof(double));
   }
+  ptc_interp_spread(interp, global);
   ptc_arena_deinit(&scratch);
   return status;
 }
@@ -122,9 +124,11 @@ static ptc_status_t apply_set(ptc_interp_t *interp, const ptc_module_t *module, 
   for (int64_t g = 0; equals && g < module->num_globals; g++) {
     const char *path = module->globals[g]->path;
     if (strlen(path) != len || strncmp(path, set, len) != 0) continue;
-    ptc_tensor_t *tensor = ptc_interp_global(interp, module->globals[g]);
+    ptc_tensor_t *tensor;
+    PTC_TRY(ptc_interp_whole(interp, module->globals[g], &tensor));
     for (int64_t i = 0; i < tensor->num_elements * tensor->num_instances; i++)
       tensor->data[i] = strtod(equals + 1, NULL);
+    ptc_interp_spread(interp, module->globals[g]);
     found = true;
   }
   if (found) return PTC_OK;
@@ -132,8 +136,9 @@ static ptc_status_t apply_set(ptc_interp_t *interp, const ptc_module_t *module, 
                    "\"%s\" does not set an input or state of the module (PATH=NUMBER)", set);
 }
 
-void ptc_run_draw(ptc_interp_t *interp, const ptc_global_t *input) {
-  ptc_tensor_t *tensor = ptc_interp_global(interp, input);
+ptc_status_t ptc_run_draw(ptc_interp_t *interp, const ptc_global_t *input) {
+  ptc_tensor_t *tensor;
+  PTC_TRY(ptc_interp_whole(interp, input, &tensor));
   ptc_str_t stream = {0};
   ptc_str_printf(&stream, "data.%s", input->path);
   const uint32_t hash = ptc_path_hash(stream.data, NULL, 0);
@@ -146,12 +151,15 @@ void ptc_run_draw(ptc_interp_t *interp, const ptc_global_t *input) {
                       : ptc_dtype_is_int(dtype) ? floor(u * range)
                                                 : 2 * u - 1;
   }
+  ptc_interp_spread(interp, input);
+  return PTC_OK;
 }
 
 ptc_status_t ptc_run_load(ptc_interp_t *interp, const ptc_module_t *module, const ptc_func_t *func,
                           const ptc_run_options_t *options) {
   for (int64_t g = 0; options->draw_inputs && g < module->num_globals; g++)
-    if (module->globals[g]->kind == PTC_GLOBAL_INPUT) ptc_run_draw(interp, module->globals[g]);
+    if (module->globals[g]->kind == PTC_GLOBAL_INPUT)
+      PTC_TRY(ptc_run_draw(interp, module->globals[g]));
   if (options->load_path) {
     ptc_tensor_file_t file;
     PTC_TRY(ptc_safetensors_read(module->diag, options->load_path, &file));
@@ -207,23 +215,32 @@ static bool writes_global(const ptc_func_t *func, const ptc_global_t *global) {
   return false;
 }
 
-ptc_status_t ptc_run_dump(ptc_interp_t *interp, const ptc_func_t *func, ptc_interp_mode_t mode,
-                          const char *path) {
+static ptc_status_t dump_all(dump_t *dump, ptc_interp_t *interp, const ptc_func_t *func) {
   const ptc_module_t *module = func->module;
-  dump_t dump = {.mode = mode};
   for (int32_t i = 0; i < func->num_results; i++) {
     const ptc_result_t *result = &func->results[i];
-    const ptc_tensor_t *tensor = ptc_interp_result(interp, i);
-    if (result->kind == PTC_RESULT_VALUE) dump_value(&dump, result, tensor);
-    if (result->kind == PTC_RESULT_GRAD) dump_of_global(&dump, "grad.", result->global, tensor);
+    const ptc_tensor_t *tensor;
+    if (result->kind == PTC_RESULT_STATE) continue;
+    PTC_TRY(ptc_interp_whole_result(interp, i, &tensor));
+    if (result->kind == PTC_RESULT_VALUE) dump_value(dump, result, tensor);
+    if (result->kind == PTC_RESULT_GRAD) dump_of_global(dump, "grad.", result->global, tensor);
   }
   for (int64_t g = 0; g < module->num_globals; g++) {
     const ptc_global_t *global = module->globals[g];
-    if (reads_global(func, global) || writes_global(func, global))
-      dump_of_global(&dump, "", global, ptc_interp_global(interp, global));
+    ptc_tensor_t *tensor;
+    if (!reads_global(func, global) && !writes_global(func, global)) continue;
+    PTC_TRY(ptc_interp_whole(interp, global, &tensor));
+    dump_of_global(dump, "", global, tensor);
   }
-  ptc_status_t status =
-      ptc_safetensors_write(module->diag, path, dump.tensors.data, dump.tensors.len);
+  return PTC_OK;
+}
+
+ptc_status_t ptc_run_dump(ptc_interp_t *interp, const ptc_func_t *func, ptc_interp_mode_t mode,
+                          const char *path) {
+  dump_t dump = {.mode = mode};
+  ptc_status_t status = dump_all(&dump, interp, func);
+  if (status == PTC_OK)
+    status = ptc_safetensors_write(func->module->diag, path, dump.tensors.data, dump.tensors.len);
   PTC_VEC_FREE(&dump.tensors);
   ptc_arena_deinit(&dump.arena);
   return status;
@@ -231,6 +248,7 @@ ptc_status_t ptc_run_dump(ptc_interp_t *interp, const ptc_func_t *func, ptc_inte
 
 // --- all together
 
+// Scalars are the same on all devices.
 void ptc_run_print_scalars(const ptc_interp_t *interp, const ptc_func_t *func, FILE *out) {
   for (int32_t i = 0; i < func->num_results; i++) {
     const ptc_tensor_t *tensor = ptc_interp_result(interp, i);

@@ -40,7 +40,7 @@ ptc_status_t ptc_run_load(ptc_interp_t *interp, const ptc_module_t *module, cons
                           const ptc_run_options_t *options);
 ptc_status_t ptc_run_dump(ptc_interp_t *interp, const ptc_func_t *func, ptc_interp_mode_t mode,
                           const char *path);
-void ptc_run_draw(ptc_interp_t *interp, const ptc_global_t *input);
+ptc_status_t ptc_run_draw(ptc_interp_t *interp, const ptc_global_t *input);
 // The named scalars of the last run of |func|, one line each: `loss loss 4.1`.
 void ptc_run_print_scalars(const ptc_interp_t *interp, const ptc_func_t *func, FILE *out);
 

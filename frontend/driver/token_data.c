@@ -60,7 +60,8 @@ ptc_status_t ptc_token_data_fill(const ptc_token_data_t *data, ptc_interp_t *int
   ptc_status_t status = PTC_OK;
   *out_samples = 0;
   for (int32_t i = 0; i < data->num_inputs && status == PTC_OK; i++) {
-    ptc_tensor_t *tensor = ptc_interp_global(interp, data->inputs[i]);
+    ptc_tensor_t *tensor;
+    PTC_TRY(ptc_interp_whole(interp, data->inputs[i], &tensor));
     const ptc_dtype_t dtype = tensor->type->dtype;
     void *values = ptc_xmalloc((size_t)(tensor->num_elements * ptc_dtype_bytes(dtype)) + 1);
     int64_t samples;
@@ -69,6 +70,7 @@ ptc_status_t ptc_token_data_fill(const ptc_token_data_t *data, ptc_interp_t *int
     if (status == PTC_OK)
       ptc_cell_convert(ptc_cell_of_dtype(dtype), values, PTC_F64, tensor->data,
                        tensor->num_elements);
+    ptc_interp_spread(interp, data->inputs[i]);
     free(values);
   }
   return status;

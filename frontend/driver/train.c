@@ -117,7 +117,7 @@ static ptc_status_t evaluate(train_t *t) {
 // --- sampling: one full forward per byte, the logits of the window's last place
 
 typedef struct sampler_s {
-  ptc_tensor_t *tokens;               // the input of smallest offset; its first row is the window
+  const ptc_global_t *input;          // of smallest offset; its first row is the window
   int64_t length;                     // of the window
   int32_t logits;                     // which result of @eval
   int64_t stride_s, stride_v, vocab;  // of the logits
@@ -152,7 +152,7 @@ static ptc_status_t open_sampler(train_t *t, sampler_t *s) {
   int64_t strides[3] = {0, 0, 1};
   strides[1] = type->dims[2].extent;
   strides[0] = strides[1] * type->dims[1].extent;
-  s->tokens = ptc_interp_global(t->interp, input);
+  s->input = input;
   s->length = input->type->dims[1].extent;
   s->stride_s = strides[seq_at];
   s->stride_v = strides[vocab_at];
@@ -188,11 +188,16 @@ static ptc_status_t sample(train_t *t) {
   for (int64_t i = 0; i < t->options->sample && status == PTC_OK; i++) {
     const int64_t used = (int64_t)text.len < s.length ? (int64_t)text.len : s.length;
     const char *from = text.data + text.len - used;
-    for (int64_t j = 0; j < s.length; j++)
-      s.tokens->data[j] = j < used ? (unsigned char)from[j] : 0;
-    status = ptc_interp_run(t->interp, "eval");
+    ptc_tensor_t *tokens;
+    const ptc_tensor_t *logits;
+    status = ptc_interp_whole(t->interp, s.input, &tokens);
     if (status != PTC_OK) break;
-    const double *row = ptc_interp_result(t->interp, s.logits)->data + (used - 1) * s.stride_s;
+    for (int64_t j = 0; j < s.length; j++) tokens->data[j] = j < used ? (unsigned char)from[j] : 0;
+    ptc_interp_spread(t->interp, s.input);
+    status = ptc_interp_run(t->interp, "eval");
+    if (status == PTC_OK) status = ptc_interp_whole_result(t->interp, s.logits, &logits);
+    if (status != PTC_OK) break;
+    const double *row = logits->data + (used - 1) * s.stride_s;
     double u = (ptc_philox(t->seed, (uint64_t)i, 0, hash) >> 8) * 0x1p-24;
     char byte = (char)draw(row, s.stride_v, s.vocab, t->options->temperature, u);
     ptc_str_append_n(&text, &byte, 1);

@@ -14,9 +14,9 @@
 // The fixed seeds reach every collective by themselves; the random ones look further.
 enum { FIXED_CASES = 24, DEFAULT_CASES = 12 };
 
-// What is left in exact mode are constants that a kernel rounds to f32, or to 16 bits; the moments of gradients hold
-// squares of what comes of them.
-static const double EXACT_BOUND = 5e-5, HALF_BOUND = 0.15;
+// What is left in exact mode are constants that a kernel rounds to f32. Those of 16 bits change what is largest, and
+// moments: there only what is not a number anymore, as padding that is read, shows.
+static const double EXACT_BOUND = 5e-5, HALF_BOUND = 1;
 
 static int64_t op_counts[PTC_NUM_OPS], num_done;
 
