@@ -43,14 +43,23 @@ static bool takes_expressions(const ptc_op_t *user) {
   return ptc_kbuild_fn(user->opcode) && !ptc_view_is_alias(user) && !ptc_einsum_is_gemm(user);
 }
 
-// The normalized value from |grad|'s operands, before |at|.
+static bool is_defined_before(const ptc_value_t *value, const ptc_op_t *at) {
+  if (!value->def || value->def->parent != at->parent) return true;
+  for (const ptc_op_t *op = at; op; op = op->next)
+    if (op == value->def) return false;
+  return true;
+}
+
+// The normalized value from |grad|'s operands, before |at|. |grad| may take a later cast of the norm's operand.
 static ptc_value_t *build_normalized(ptc_module_t *module, const ptc_op_t *grad,
                                      const ptc_op_t *norm, ptc_op_t *at) {
   const bool layer = grad->opcode == PTC_OP_LAYERNORM_GRAD;
   ptc_builder_t b = ptc_builder_before(module, at);
   b.loc = norm->loc;
   ptc_value_t *rstd = grad->operands[layer ? 2 : 1];
-  ptc_value_t *x = ptc_build_cast(&b, grad->operands[0], rstd->type->dtype);
+  ptc_value_t *x = grad->operands[0];
+  if (!is_defined_before(x, at)) x = norm->operands[0];
+  x = ptc_build_cast(&b, x, rstd->type->dtype);
   if (layer) x = ptc_build_binary(&b, PTC_OP_SUB, x, grad->operands[1]);
   x = ptc_build_binary(&b, PTC_OP_MUL, x, rstd);
   return ptc_build_cast(&b, x, norm->results[0]->type->dtype);
@@ -89,6 +98,7 @@ static bool replace_uses(ptc_module_t *module, const users_t *users, ptc_op_t *g
   for (const ptc_use_t *use = norm ? ptc_map_get(&users->of_norm, norm) : NULL; use;
        use = use->next) {
     if (!is_replaced(use->op, grad, norm)) continue;
+    if (grad->parent != norm->parent && !is_defined_before(grad->operands[0], use->op)) continue;
     ptc_value_t *value = build_normalized(module, grad, norm, use->op);
     if (!value || !ptc_type_equal(value->type, norm->results[0]->type)) return changed;
     for (int32_t i = 0; i < use->op->num_operands; i++)

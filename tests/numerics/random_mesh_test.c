@@ -12,7 +12,7 @@
 #include "tests/support/unit.h"
 
 // The fixed seeds reach every collective by themselves; the random ones look further.
-enum { FIXED_CASES = 24, DEFAULT_CASES = 12 };
+enum { FIXED_CASES = 16, DEFAULT_CASES = 8 };
 
 // What is left in exact mode are constants that a kernel rounds to f32. Those of 16 bits change what is largest, and
 // moments: there only what is not a number anymore, as padding that is read, shows.

@@ -121,6 +121,13 @@ static const group_row_t group_rows[] = {
      "  %2 = mul %1, %g\n  %3 = reduce_sum %1 {over = [b, s]}\n  %4 = softmax %2 {over = [d]}\n"
      "  return output \"r\" = %3, output \"s\" = %4\n",
      "gemm einsum; gemm einsum; nest mul, reduce_sum, softmax"},
+    {"the gradient of a norm takes a later cast of its operand",
+     "  %0 = cast %x {to = \"bf16\"}\n  %1 = cast %0 {to = \"f32\"}\n"
+     "  %n, %rstd = rmsnorm %1 {eps = 1e-05, over = [d]}\n"
+     "  %2 = einsum %y, %n {over = [b, s]}\n  %3 = cast %0 {to = \"f32\"} remat\n"
+     "  %4 = rmsnorm_grad %3, %rstd, %y {over = [d]}\n"
+     "  return output \"r\" = %2, output \"s\" = %4\n",
+     "nest cast, cast, cast, rmsnorm, mul, einsum, cast, rmsnorm_grad"},
     {"the gradient of a norm and the sums over its columns",
      "  %n, %mean, %rstd = layernorm %x {eps = 1e-05, over = [d]}\n"
      "  %0 = sin %n\n"
