@@ -51,9 +51,11 @@ typedef struct ptc_part_s {
   ptc_map_t grads;    // value on the way from the gradient's producer to the optimizer -> its mark
   ptc_map_t wanted;   // result that a repeat collects -> the type as which it is returned
   ptc_map_t zeros;    // carried argument of a repeat that starts at zero -> itself
-  ptc_map_t groups;   // repeat that reshards bundles -> itself
-  ptc_map_t firsts;   // block -> the first op that it had
-  ptc_map_t cache;    // value -> list of its reshards (partition_reshard.c)
+  ptc_map_t
+      gathered;  // activation that sequence parallelism leaves in parts -> the type that an op needs
+  ptc_map_t groups;  // repeat that reshards bundles -> itself
+  ptc_map_t firsts;  // block -> the first op that it had
+  ptc_map_t cache;   // value -> list of its reshards (partition_reshard.c)
 } ptc_part_t;
 
 // --- partition_seed.c

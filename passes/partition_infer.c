@@ -91,6 +91,9 @@ const ptc_type_t *ptc_part_yield_target(ptc_part_t *p, const ptc_op_t *repeat, i
         if (type->dims[i].axes[a].axis == axis) return ptc_part_whole(p, type, NULL);
     return type;
   }
+  // The backward pass needs whole what the forward pass gathered: it is not sent twice.
+  const ptc_type_t *gathered = ptc_map_get(&p->gathered, value);
+  if (gathered) return gathered;
   // A gradient is complete in the turn that makes it, unless micro-batches add to it.
   const bool early = ptc_map_get(&p->grads, value) && (p->parallel.zero >= 2 || !p->has_micro);
   const bool moves = early || ptc_part_is_activation(p, type);
@@ -176,6 +179,25 @@ static ptc_status_t infer_home(ptc_part_t *p, ptc_op_t *op) {
   return status;
 }
 
+// Remembers what the op needs whole of an activation that lies in parts on tp.
+static void note_gathered(ptc_part_t *p, const ptc_op_t *op, const ptc_type_t *const *operands) {
+  const ptc_axis_ref_t *tp = &p->axis[PTC_AXIS_TP];
+  for (int32_t i = 0; i < op->num_operands; i++) {
+    const ptc_type_t *type = op->operands[i]->type, *target = operands[i];
+    if (!p->parallel.sequence_parallel || !ptc_part_is_activation(p, type) ||
+        ptc_part_is_partial(type))
+      continue;
+    bool gathers = !ptc_part_is_free(type, tp, 1) && ptc_part_is_free(target, tp, 1);
+    for (int32_t d = 0; d < type->num_dims && gathers; d++) {
+      const ptc_dim_t *from = &type->dims[d], *to = &target->dims[d];
+      const int32_t own =
+          from->num_axes - !ptc_axes_equal(from->axes, from->num_axes, to->axes, to->num_axes);
+      gathers = own == to->num_axes && ptc_axes_equal(from->axes, own, to->axes, own);
+    }
+    if (gathers) ptc_map_set(&p->gathered, op->operands[i], (void *)(uintptr_t)target);
+  }
+}
+
 static bool all_weights(const ptc_part_t *p, const ptc_op_t *op) {
   for (int32_t i = 0; i < op->num_operands; i++)
     if (!ptc_map_get(&p->weights, op->operands[i])) return false;
@@ -189,7 +211,11 @@ static ptc_status_t infer_op(ptc_part_t *p, ptc_op_t *op) {
       PTC_ARENA_ARRAY(p->scratch, const ptc_type_t *, op->num_operands + 1);
   const ptc_type_t **results = PTC_ARENA_ARRAY(p->scratch, const ptc_type_t *, op->num_results + 1);
   if (!ptc_part_rule(p, op, operands, results)) return PTC_UNSUPPORTED;
-  for (int32_t i = 0; i < op->num_results; i++) op->results[i]->type = results[i];
+  for (int32_t i = 0; i < op->num_results; i++) {
+    op->results[i]->type = results[i];
+    if (ptc_map_get(&p->gathered, op->results[i])) ptc_map_set(&p->gathered, op->results[i], NULL);
+  }
+  note_gathered(p, op, operands);
   if (!ptc_part_keeps_home(op) || op->num_results != 1) return PTC_OK;
   if (all_weights(p, op)) ptc_map_set(&p->weights, op->results[0], op->results[0]);
   return infer_home(p, op);

@@ -423,6 +423,7 @@ void ptc_part_end_func(ptc_part_t *p) {
   ptc_map_deinit(&p->grads);
   ptc_map_deinit(&p->wanted);
   ptc_map_deinit(&p->zeros);
+  ptc_map_deinit(&p->gathered);
   ptc_map_deinit(&p->groups);
   ptc_map_deinit(&p->firsts);
   ptc_map_deinit(&p->cache);
