@@ -61,7 +61,8 @@ static void run_directly(ptc_local_t *local, ptc_local_handle_t *h, const ptc_co
 // --- processes
 
 static char *stage_of(const ptc_local_world_t *world, int32_t rank, uint64_t window) {
-  return (char *)world + world->stages + (2 * (uint64_t)rank + window % 2) * PTC_LOCAL_STAGE_BYTES;
+  const uint64_t number = 2 * (uint64_t)rank + window % 2;
+  return (char *)world + world->stages + number * (uint64_t)world->stage_bytes;
 }
 
 typedef struct exchange_s {
@@ -89,7 +90,7 @@ static ptc_status_t run_staged(ptc_local_t *local, ptc_diag_t *diag, ptc_local_h
   exchange_t x = {local, h, 0};
   ptc_staged_t staged = {.size = h->group->size,
                          .me = h->me,
-                         .stage_bytes = PTC_LOCAL_STAGE_BYTES,
+                         .stage_bytes = local->world->stage_bytes,
                          .stage = stage_of(local->world, local->comm.rank, 0),
                          .in = (const char **)local->stage_ins,
                          .exchange = exchange,

@@ -14,7 +14,6 @@ enum {
   PTC_LOCAL_LINE = 64,  // bytes that one rank alone writes
   PTC_LOCAL_TEXT_WORDS = PTC_COMM_CONTEXT / 8,
   PTC_LOCAL_MAX_WORLD = 1024,
-  PTC_LOCAL_STAGE_BYTES = 1 << 20,  // of one of a rank's two stages
 };
 
 // A counter that one rank raises and others wait for.
@@ -67,6 +66,7 @@ typedef struct ptc_local_world_s {
   uint64_t magic;
   int32_t size;
   int64_t ring_bytes, ring_stride;
+  int64_t stage_bytes;                  // of one of a rank's two stages
   uint64_t rings, stages, total_bytes;  // rings[from][to], stages[rank]
   _Atomic int32_t num_present;
   _Atomic uint64_t groups;     // offset of the latest, 0: none

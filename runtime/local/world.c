@@ -15,9 +15,13 @@ enum {
   GROUPS_PER_RANK = 64,  // each with as many members as there are ranks, at the worst
   MAX_RING = 1 << 20,
   MIN_RING = 64 << 10,
+  MAX_STAGE = 2 << 20,
+  MIN_STAGE = 128 << 10,
   SPINS_ALONE = 4000,  // pauses before sleeping, about 50 us
   SPINS_CROWDED = 50,  // where there are more ranks than cores
 };
+// Together no more than small /dev/shm have; large windows, since each costs a meeting.
+static const uint64_t all_stages = 32 << 20;
 static const uint64_t all_rings = (uint64_t)4 << 30;  // about; most are never touched
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -32,12 +36,16 @@ uint64_t ptc_local_layout(int32_t size, ptc_local_world_t *world) {
   const uint64_t heap_end = round_up(
       heap + GROUPS_PER_RANK * n * (sizeof(ptc_local_group_t) + sizeof(ptc_local_member_t)), PAGE);
   const uint64_t stages = heap_end;
-  const uint64_t rings = stages + 2 * n * PTC_LOCAL_STAGE_BYTES;
+  uint64_t stage = all_stages / (2 * n) / PAGE * PAGE;
+  if (stage > MAX_STAGE) stage = MAX_STAGE;
+  if (stage < MIN_STAGE) stage = MIN_STAGE;
+  const uint64_t rings = stages + 2 * n * stage;
   const uint64_t total = rings + n * n * stride;
   if (!world) return total;
   world->size = size;
   world->ring_bytes = (int64_t)ring;
   world->ring_stride = (int64_t)stride;
+  world->stage_bytes = (int64_t)stage;
   world->stages = stages;
   world->rings = rings;
   world->total_bytes = total;
