@@ -5,6 +5,7 @@
 // parameters have the bits of one device on any mesh. GPT-2 on tp is Megatron's layout, with its collectives.
 #include <stdlib.h>
 
+#include "ir/axes.h"
 #include "ir/op.h"
 #include "passes/check_semantics.h"
 #include "passes/pass.h"
@@ -271,6 +272,121 @@ static void test_megatron(void) {
   }
 }
 
+// --- volume
+
+// Bytes that a device reads from its peers in one run of |block|: 2 (n - 1) / n of an all_reduce's, (n - 1) / n of the
+// whole value's in the others.
+static double sent_bytes(const ptc_module_t *module, const ptc_block_t *block, bool scalars) {
+  double bytes = 0;
+  for (const ptc_op_t *op = block->first; op; op = op->next) {
+    if (op->body) bytes += (double)ptc_op_int(op, "count") * sent_bytes(module, op->body, scalars);
+    if (!ptc_op_has_trait(op, PTC_TRAIT_COLLECTIVE)) continue;
+    ptc_axis_ref_t axes[PTC_MAX_AXES];
+    int32_t num_axes;
+    CU_ASSERT_FATAL(ptc_axes_parse(module, ptc_op_string(op, "axes"), axes, &num_axes));
+    const double group = (double)ptc_axes_size(&module->mesh, axes, num_axes);
+    const bool gather = op->opcode == PTC_OP_ALL_GATHER;
+    const ptc_type_t *type = gather ? op->results[0]->type : op->operands[0]->type;
+    // Losses, metrics and the sum of squares.
+    const bool small = type->num_dims == 0 || type->dtype == PTC_I64;
+    if (small != scalars) continue;
+    double whole = (double)ptc_dtype_bytes(type->dtype);
+    for (int32_t d = 0; d < type->num_dims; d++)
+      whole *= (double)ptc_dim_local_extent(&module->mesh, &type->dims[d]);
+    bytes += (op->opcode == PTC_OP_ALL_REDUCE ? 2 : 1) * whole * (group - 1) / group;
+  }
+  return bytes;
+}
+
+// Elements of all parameters; of those outside of the repeats alone.
+static double num_parameters(const ptc_module_t *module, bool outside) {
+  double count = 0;
+  for (int64_t g = 0; g < module->num_globals; g++) {
+    const ptc_global_t *global = module->globals[g];
+    if (global->kind != PTC_GLOBAL_PARAM || (outside && global->type->num_counts > 0)) continue;
+    count += (double)(ptc_type_num_elements(global->type) * ptc_type_num_instances(global->type));
+  }
+  return count;
+}
+
+static double train_bytes(const setup_t *s, double *out_all, double *out_outside,
+                          int64_t *out_stored) {
+  const ptc_override_t more[] = {
+      {"layers", "3"}, {"d", "64"},          {"seq", "32"},   {"vocab", "256"},
+      {"heads", "4"},  {"train.batch", "8"}, {"drop", "0.1"}, {"train.precision", "f32"}};
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_module_t *module = compile("gpt2", s, more, 8, &diag);
+  *out_all = num_parameters(module, false);
+  *out_outside = num_parameters(module, true);
+  *out_stored = 0;
+  for (int64_t g = 0; g < module->num_globals; g++) {
+    const ptc_type_t *type = module->globals[g]->type;
+    const ptc_global_kind_t kind = module->globals[g]->kind;
+    if (kind != PTC_GLOBAL_PARAM && kind != PTC_GLOBAL_MOMENT) continue;
+    int64_t bytes = ptc_dtype_bytes(type->dtype) * ptc_type_num_instances(type);
+    for (int32_t d = 0; d < type->num_dims; d++)
+      bytes *= ptc_dim_local_extent(&module->mesh, &type->dims[d]);
+    *out_stored += bytes;
+  }
+  const ptc_func_t *func = ptc_module_find_func(module, "train");
+  const double bytes = sent_bytes(module, func->body, false);
+  ptc_module_destroy(module);
+  ptc_diag_deinit(&diag);
+  return bytes;
+}
+
+// In f32 with P parameters: 2 P of all_reduce without ZeRO; a gather and a reduce_scatter with 1 and 2; with 3 one more
+// gather of what lies in repeats (the rest is gathered once for both passes). All times (n - 1) / n. States take 12 P
+// bytes, over n devices with ZeRO.
+static void test_zero_volume(void) {
+  for (int dp = 2; dp <= 8; dp *= 2) {
+    for (int zero = 0; zero <= 3; zero++) {
+      const setup_t s = {.dp = dp, .zero = zero};
+      double all, outside;
+      int64_t stored;
+      const double bytes = train_bytes(&s, &all, &outside, &stored);
+      const double part = (dp - 1) / (double)dp;
+      const double expected = (zero == 3 ? 2 * all + (all - outside) : 2 * all) * 4 * part;
+      char name[128];
+      describe("volume", &s, name);
+      // In backward a region gathers only the parameters that it reads: biases are not among them.
+      UNIT_CHECK(zero == 3 ? bytes <= expected && bytes > 0.97 * expected : bytes == expected,
+                 name);
+      UNIT_CHECK(stored == (int64_t)(12 * all) / (zero > 0 ? dp : 1), name);
+    }
+  }
+}
+
+// Megatron: 4 times 2 (t - 1) / t of b s d per layer, with and without sequence parallelism.
+static void test_tensor_volume(void) {
+  for (int tp = 2; tp <= 4; tp *= 2) {
+    double volumes[2];
+    for (int sp = 0; sp < 2; sp++) {
+      const setup_t few = {.tp = tp, .sequence_parallel = sp};
+      const ptc_override_t more[] = {
+          {"layers", "2"},           {"d", "64"},    {"seq", "32"},
+          {"vocab", "256"},          {"heads", "4"}, {"train.batch", "8"},
+          {"train.precision", "f32"}};
+      ptc_diag_t diag;
+      ptc_diag_init(&diag);
+      ptc_module_t *module = compile("gpt2", &few, more, 7, &diag);
+      volumes[sp] = 0;
+      for (int reverse = 0; reverse < 2; reverse++) {
+        const ptc_op_t *region = find_region(module, reverse);
+        CU_ASSERT_FATAL(region != NULL);
+        const counts_t c = count_collectives(region);
+        const double whole = 8.0 * 32 * 64 * 4 * (tp - 1) / tp;
+        volumes[sp] += whole * (2 * c.all_reduce + c.all_gather + c.reduce_scatter);
+      }
+      ptc_module_destroy(module);
+      ptc_diag_deinit(&diag);
+    }
+    CU_ASSERT_EQUAL(volumes[0], 4 * 2.0 * (tp - 1) / tp * 8 * 32 * 64 * 4);
+    CU_ASSERT_EQUAL(volumes[1], volumes[0]);
+  }
+}
+
 // Two key heads on four devices: they lie on the major part of tp, the groups of query heads on the minor one.
 static void test_few_key_heads(void) {
   const ptc_override_t more[] = {
@@ -294,5 +410,7 @@ static const unit_test_t tests[] = {{"models", test_models},
                                     {"initial bits", test_initial_bits},
                                     {"bits of ZeRO", test_zero_bits},
                                     {"Megatron", test_megatron},
+                                    {"volume of ZeRO", test_zero_volume},
+                                    {"volume of tensor parallelism", test_tensor_volume},
                                     {"few key heads", test_few_key_heads}};
 UNIT_MAIN("partition", tests)
