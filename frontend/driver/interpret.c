@@ -17,7 +17,7 @@ static const char usage[] =
     "Compiles the model and runs one of its functions on the reference interpreter: slow, and the\n"
     "meaning of the IR. State starts from @init; inputs are drawn at random unless loaded. Prints "
     "the\n"
-    "losses and metrics.\n"
+    "losses and metrics. What is split over devices runs on all of them, side by side.\n"
     "\n"
     "options\n"
     "  --func=NAME            train (default), eval or init\n"

@@ -31,15 +31,23 @@ static void count_op(ptc_op_t *op, void *arg) {
 
 // Puts settings into the parallel block, which ends |text|.
 static void add_settings(uint64_t *random, ptc_str_t *text) {
-  static const int meshes[][3] = {{2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 2, 1}, {2, 1, 2}, {1, 2, 2},
-                                  {4, 1, 1}, {1, 4, 1}, {1, 1, 4}, {2, 2, 2}, {2, 4, 1}, {1, 3, 1},
-                                  {1, 1, 3}, {2, 1, 3}, {4, 2, 1}, {1, 8, 1}};
+  // dp, ep, cp, tp
+  static const int meshes[][4] = {
+      {2, 1, 1, 1}, {1, 2, 1, 1}, {1, 1, 2, 1}, {1, 1, 1, 2}, {2, 2, 1, 1}, {2, 1, 2, 1},
+      {2, 1, 1, 2}, {1, 2, 2, 1}, {1, 2, 1, 2}, {1, 1, 2, 2}, {4, 1, 1, 1}, {1, 1, 4, 1},
+      {1, 1, 1, 4}, {1, 1, 3, 1}, {1, 1, 1, 3}, {2, 1, 3, 1}, {2, 1, 1, 3}, {2, 1, 2, 2},
+      {1, 2, 2, 2}, {4, 1, 1, 2}, {2, 1, 1, 4}, {1, 1, 2, 3}, {1, 1, 1, 8}, {1, 1, 1, 5}};
   const int *mesh = meshes[pick(random, sizeof meshes / sizeof *meshes)];
   while (text->len && text->data[text->len - 1] != '}') text->len--;
   text->data[--text->len] = '\0';
-  ptc_str_printf(text,
-                 "  dp = %d\n  tp = %d\n  cp = %d\n  zero = %d\n  sequence_parallel = %s\n}\n",
-                 mesh[0], mesh[1], mesh[2], (int)pick(random, 4), pick(random, 2) ? "on" : "off");
+  ptc_str_printf(text, "  dp = %d\n  ep = %d\n  cp = %d\n  tp = %d\n  zero = %d\n", mesh[0],
+                 mesh[1], mesh[2], mesh[3], (int)pick(random, 4));
+  if (pick(random, 2)) ptc_str_append(text, "  sequence_parallel = on\n");
+  // A layout that nobody would choose is one, too.
+  static const char *const shards[] = {"emb on tp over v", "emb on tp over d", "tab on tp over m"};
+  if (mesh[3] > 1 && pick(random, 3) == 0)
+    ptc_str_printf(text, "  shard %s\n", shards[pick(random, 3)]);
+  ptc_str_append(text, "}\n");
 }
 
 static ptc_status_t run(ptc_module_t *module, const char *stop_after, const char *const *passes,
