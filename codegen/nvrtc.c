@@ -121,7 +121,8 @@ ptc_status_t ptc_nvrtc_compile(const ptc_nvrtc_t *nvrtc, ptc_diag_t *diag, const
   ptc_str_t arch = {0}, log = {0};
   ptc_str_printf(&arch, "--gpu-architecture=%s", target);
   const char *const options[] = {arch.data,         "--std=c++17",     "--fmad=false",
-                                 "--device-int128", "-default-device", "-diag-suppress=177,1046"};
+                                 "--device-int128", "-default-device", "-diag-suppress=177,1046",
+                                 "-lineinfo"};
   void *program = NULL;
   int failed = nvrtc->CreateProgram(&program, source, name, 0, NULL, NULL);
   if (!failed) {

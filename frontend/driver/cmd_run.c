@@ -2,8 +2,10 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "frontend/driver/commands.h"
+#include "frontend/driver/gpusim.h"
 #include "frontend/driver/interrupt.h"
 #include "frontend/driver/options.h"
 #include "frontend/driver/plan_command.h"
@@ -37,6 +39,11 @@ static const char usage[] =
     "  --set NAME=VALUE       a setting that the plan leaves open, e.g. lr=1e-4\n"
     "  --seed=N               the same as --set seed=N\n"
     "  --threads=N            default: all cores; the results do not depend on it\n"
+    "  --device=gpusim        run a plan for GPUs on the simulator of GPUs: no GPU needed, but "
+    "NVRTC\n"
+    "  --gpusim-checks        with it: report accesses out of bounds, misaligned or "
+    "uninitialized,\n"
+    "                         races in shared memory, threads missing at barriers\n"
     "  --profile              print what each kernel took; DIR/profile.json has the same\n"
     "  --dump-grads=FILE      gradients of the first step, of a plan made with --keep-grads\n"
     "  --keep-going           do not stop at a loss that is not finite\n"
@@ -66,6 +73,8 @@ enum {
   OPT_SET,
   OPT_SEED,
   OPT_THREADS,
+  OPT_DEVICE,
+  OPT_GPUSIM_CHECKS,
   OPT_PROFILE,
   OPT_DUMP_GRADS,
   OPT_KEEP_GOING
@@ -86,6 +95,8 @@ static const struct option long_options[] = {
     {"set", required_argument, NULL, OPT_SET},
     {"seed", required_argument, NULL, OPT_SEED},
     {"threads", required_argument, NULL, OPT_THREADS},
+    {"device", required_argument, NULL, OPT_DEVICE},
+    {"gpusim-checks", no_argument, NULL, OPT_GPUSIM_CHECKS},
     {"profile", no_argument, NULL, OPT_PROFILE},
     {"dump-grads", required_argument, NULL, OPT_DUMP_GRADS},
     {"keep-going", no_argument, NULL, OPT_KEEP_GOING},
@@ -133,7 +144,11 @@ static int read_option(int option, char *const *argv, run_args_t *args) {
       return ptc_options_read_threads(optarg, &args->session.num_threads)
                  ? -1
                  : usage_error("--threads takes a whole number from 1 to 1024", optarg);
-    case OPT_PROFILE: run->profile = true; return -1;
+    case OPT_DEVICE:
+      args->session.gpusim = strcmp(optarg, "gpusim") == 0;
+      return args->session.gpusim ? -1 : usage_error("--device takes gpusim", optarg);
+    case OPT_GPUSIM_CHECKS: args->session.gpusim_checks = true; return -1;
+    case OPT_PROFILE: run->profile = args->session.gpusim_counts = true; return -1;
     case OPT_DUMP_GRADS: run->dump_grads = optarg; return -1;
     case OPT_KEEP_GOING: run->keep_going = true; return -1;
     default:
@@ -148,6 +163,8 @@ static int check_options(const run_args_t *args) {
     return usage_error("--resume and --restart exclude each other", NULL);
   if (run->fall_back && !run->resume) return usage_error("--fall-back needs --resume", NULL);
   if (run->eval_every && !run->num_val) return usage_error("--eval-every needs --val", NULL);
+  if (args->session.gpusim_checks && !args->session.gpusim)
+    return usage_error("--gpusim-checks needs --device=gpusim", NULL);
   if (run->map && !run->init) return usage_error("--map needs --init", NULL);
   return -1;
 }
@@ -176,6 +193,7 @@ int ptc_run_main(int argc, char **argv) {
   if (!args.run.run_dir) args.run.run_dir = run_dir;
   const ptc_status_t status = ptc_plan_command(
       &(ptc_plan_command_t){argv[optind], &args.common, &args.session, train, &args.run});
+  if (args.session.gpusim && args.run.profile) ptc_gpusim_print(stderr);
   free(run_dir);
   const ptc_status_t written = ptc_options_close_stdout();
   // SIGTERM is the polite way to end a run: all went well. SIGINT is told on.

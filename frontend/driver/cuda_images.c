@@ -54,18 +54,16 @@ static void *compile_some(void *arg) {
 static void key_of(const ptc_nvrtc_t *nvrtc, const ptc_kernel_source_t *source, const char *target,
                    char out_key[PTC_HASH_CHARS + 1]) {
   ptc_str_t text = {0};
-  ptc_str_printf(&text, "nvrtc %d %s\n", ptc_nvrtc_version(nvrtc), target);
+  ptc_str_printf(&text, "nvrtc %d %s lineinfo\n", ptc_nvrtc_version(nvrtc), target);
   ptc_str_append_n(&text, source->text, source->len);
   ptc_hash(text.data, text.len, out_key);
   ptc_str_deinit(&text);
 }
 
 static void read_cached(const ptc_object_cache_t *cache, const char *key, ptc_cuda_image_t *image) {
-  if (!ptc_object_cache_has(cache, key)) return;
-  char *path = ptc_object_cache_path(cache, key), *data = NULL;
   size_t len = 0;
-  if (ptc_read_file(path, &data, &len) == PTC_OK) *image = (ptc_cuda_image_t){data, len};
-  free(path);
+  char *data = ptc_object_cache_read(cache, key, &len);
+  if (data) *image = (ptc_cuda_image_t){data, len};
 }
 
 // A cache that cannot be written costs time, no more.
@@ -79,6 +77,17 @@ static void write_cached(const ptc_object_cache_t *cache, const char *key,
     if (fclose(file) == 0 && ok) ptc_object_cache_add(cache, key, path.data);
   }
   ptc_str_deinit(&path);
+}
+
+// Adds what was compiled to the cache.
+static void keep(ptc_object_cache_t *cache, char (*keys)[PTC_HASH_CHARS + 1], const bool *cached,
+                 const ptc_cuda_images_t *images) {
+  ptc_diag_t unheard;
+  ptc_diag_init(&unheard);
+  const bool writable = ptc_object_cache_prepare(&unheard, cache) == PTC_OK;
+  ptc_diag_deinit(&unheard);
+  for (int32_t k = 0; writable && k < images->count; k++)
+    if (!cached[k]) write_cached(cache, keys[k], &images->images[k]);
 }
 
 static int32_t num_jobs(const ptc_kernel_objects_options_t *options) {
@@ -131,8 +140,7 @@ ptc_status_t ptc_cuda_images_create(ptc_diag_t *diag, const ptc_kernel_source_t 
                    .lock = PTHREAD_MUTEX_INITIALIZER,
                    .diag = diag};
     status = compile_all(&work);
-    for (int32_t k = 0; k < num_sources && status == PTC_OK; k++)
-      if (!cached[k]) write_cached(&cache, keys[k], &images.images[k]);
+    if (status == PTC_OK) keep(&cache, keys, cached, &images);
   }
   free(keys);
   free(cached);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/driver/gpusim.h"
 #include "frontend/driver/interrupt.h"
 #include "ir/base/str.h"
 #include "runtime/agree.h"
@@ -51,8 +52,12 @@ ptc_status_t ptc_program_open(ptc_diag_t *diag, const char *path,
                      "this is no plan folder; `ptc MODEL.ptm -o PLAN` makes one");
   PTC_TRY(ptc_plan_folder_open(diag, path, &p->folder));
   p->plan = p->folder.plan;
+  if (options->gpusim)
+    PTC_TRY(ptc_gpusim_prepare(diag, p->plan, options->gpusim_checks, options->gpusim_counts));
   const ptc_kernel_objects_options_t objects = {
-      .target = p->plan->target, .progress = !options->quiet, .cancel = ptc_interrupt_flag()};
+      .target = options->gpusim ? PTC_GPUSIM_TARGET : p->plan->target,
+      .progress = !options->quiet,
+      .cancel = ptc_interrupt_flag()};
   if (ptc_plan_target_is_cuda(p->plan->target))
     return ptc_cuda_images_create(diag, p->folder.sources, p->plan->num_kernels, &objects,
                                   &p->images);

@@ -34,10 +34,13 @@ typedef struct ptc_session_s {
 typedef struct ptc_session_options_s {
   int32_t num_threads;  // of all ranks together; 0: all cores
   bool quiet;
+  bool gpusim;         // a plan for GPUs on the simulator of GPUs
+  bool gpusim_checks;  // with all its checks
+  bool gpusim_counts;  // and counters
 } ptc_session_options_t;
 
 // Opens the plan folder |path|. Interrupting it (interrupt.h) stops the compiler. Diagnostics: "no-plan", and
-// those of plan_folder.h and kernel_objects.h. Close it in any case.
+// those of plan_folder.h, kernel_objects.h and gpusim.h. Close it in any case.
 ptc_status_t ptc_program_open(ptc_diag_t *diag, const char *path,
                               const ptc_session_options_t *options, ptc_program_t *out_program);
 void ptc_program_close(ptc_program_t *program);

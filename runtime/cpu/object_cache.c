@@ -140,6 +140,25 @@ bool ptc_object_cache_has(const ptc_object_cache_t *cache, const char *key) {
   return ok;
 }
 
+char *ptc_object_cache_read(const ptc_object_cache_t *cache, const char *key, size_t *out_len) {
+  char *path = ptc_object_cache_path(cache, key);
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  free(path);
+  if (fd < 0) return NULL;
+  size_t len = 0;
+  char *data = map_file(fd, &len), *copy = NULL;
+  if (data && is_sealed(data, len)) {
+    *out_len = len - SEAL_BYTES;
+    copy = ptc_xmalloc(*out_len + 1);
+    memcpy(copy, data, *out_len);
+    copy[*out_len] = '\0';
+    futimens(fd, NULL);
+  }
+  if (data) munmap(data, len);
+  close(fd);
+  return copy;
+}
+
 ptc_status_t ptc_object_cache_add(const ptc_object_cache_t *cache, const char *key,
                                   const char *path) {
   const int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC);

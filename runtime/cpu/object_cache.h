@@ -27,6 +27,9 @@ void ptc_object_cache_close(ptc_object_cache_t *cache);
 char *ptc_object_cache_path(const ptc_object_cache_t *cache, const char *key);
 // Whether the whole object is there; marks it as used.
 bool ptc_object_cache_has(const ptc_object_cache_t *cache, const char *key);
+// The object of |key| without its seal, malloc'ed and followed by a NUL that |out_len| excludes; NULL if the whole
+// object is not there. Marks it as used.
+char *ptc_object_cache_read(const ptc_object_cache_t *cache, const char *key, size_t *out_len);
 // Seals the finished file |path| (of the work folder) and moves it to |key|.
 // PTC_IO with errno set, without a diagnostic.
 ptc_status_t ptc_object_cache_add(const ptc_object_cache_t *cache, const char *key,

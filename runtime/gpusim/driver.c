@@ -68,6 +68,7 @@ typedef struct kernel_count_s {
 typedef struct device_s {
   pthread_mutex_t lock;
   bool ready;
+  int32_t retained;  // of the primary context
   sim_options_t options;
   sim_memory_t memory;
   sim_pool_t *pool;
@@ -290,6 +291,8 @@ static int init(void) {
     device.options.checks |= is_on("PTC_GPUSIM_CHECKS");
     device.options.counters |= is_on("PTC_GPUSIM_COUNTERS");
     device.memory.follow = device.options.checks;
+    const char *memory = getenv("PTC_GPUSIM_MEMORY");
+    if (memory) device.memory.limit_bytes = strtoull(memory, NULL, 0);
   }
   return OK;
 }
@@ -309,13 +312,20 @@ int cuDeviceGet(int *out, int ordinal) {
   return ordinal == 0 ? OK : INVALID_DEVICE;
 }
 
+static int retain(void) {
+  ++device.retained;
+  return OK;
+}
+
 int cuDevicePrimaryCtxRetain(void **context, int ordinal) {
   *context = &device;
-  return ordinal == 0 ? OK : INVALID_DEVICE;
+  if (ordinal != 0) return INVALID_DEVICE;
+  LOCKED(retain());
 }
 
 // The context's state ends with it: errors, memory, streams.
 static int release(void) {
+  if (--device.retained > 0) return OK;
   if (!device.error) run_all();
   for (int64_t i = 0; i < default_stream.queue.len; ++i) free(default_stream.queue.data[i].owned);
   PTC_VEC_FREE(&default_stream.queue);
@@ -340,9 +350,9 @@ int cuCtxSynchronize(void) { LOCKED(run_all()); }
 
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
   const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-  const char *given = getenv("PTC_GPUSIM_MEMORY");
-  const size_t total = given ? strtoull(given, NULL, 0) : (size_t)pages * (size_t)size;
   pthread_mutex_lock(&device.lock);
+  const size_t total =
+      device.memory.limit_bytes ? device.memory.limit_bytes : (size_t)pages * (size_t)size;
   const size_t used = device.memory.used_bytes;
   pthread_mutex_unlock(&device.lock);
   *total_bytes = total;

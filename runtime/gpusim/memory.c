@@ -14,6 +14,7 @@ void sim_memory_deinit(sim_memory_t *memory) {
 
 uint64_t sim_memory_alloc(sim_memory_t *memory, uint64_t bytes) {
   if (bytes > (uint64_t)1 << 46) return 0;
+  if (memory->limit_bytes && memory->used_bytes + bytes > memory->limit_bytes) return 0;
   void *block = mmap(NULL, mapped_bytes(bytes), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (block == MAP_FAILED) return 0;

@@ -15,9 +15,9 @@ typedef struct sim_alloc_s {
 
 // Not to be changed while a kernel runs.
 typedef struct sim_memory_s {
-  PTC_VEC(sim_alloc_t) allocs;  // by address
-  bool follow;                  // which bytes have been written
-  uint64_t used_bytes;
+  PTC_VEC(sim_alloc_t) allocs;       // by address
+  bool follow;                       // which bytes have been written
+  uint64_t used_bytes, limit_bytes;  // limit 0: what the host gives
 } sim_memory_t;
 
 void sim_memory_deinit(sim_memory_t *memory);
