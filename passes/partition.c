@@ -11,6 +11,8 @@
 //                the start of the step (1, 2) or where a turn uses it (3)
 //
 // Source of the terms: Xu et al. 2021, GSPMD (arXiv:2105.04663); Rajbhandari et al. 2020, ZeRO (arXiv:1910.02054).
+#include "passes/partition.h"
+
 #include "passes/partition_impl.h"
 #include "passes/pass.h"
 #include "passes/simplify.h"
@@ -23,12 +25,20 @@ static ptc_status_t partition_func(ptc_part_t *p, ptc_func_t *func) {
   return status;
 }
 
-static ptc_status_t partition(ptc_part_t *p) {
-  ptc_module_t *module = p->module;
+// Up to the layout of the parameters.
+static ptc_status_t begin(ptc_part_t *p, ptc_module_t *module, ptc_arena_t *scratch) {
+  *p = (ptc_part_t){.module = module, .scratch = scratch};
+  PTC_TRY(ptc_parallel_read(module, &p->parallel));
+  p->batch = ptc_module_intern(module, ptc_attrs_string(&module->config, "batch_dim", "b"));
+  p->micro = ptc_module_intern(module, "micro");
   PTC_TRY(ptc_part_make_mesh(p));
   PTC_TRY(ptc_part_seed_inputs(p));
-  p->layouts = PTC_ARENA_ARRAY(p->scratch, ptc_part_layout_t, module->num_globals + 1);
-  PTC_TRY(ptc_part_choose_names(p));
+  p->layouts = PTC_ARENA_ARRAY(scratch, ptc_part_layout_t, module->num_globals + 1);
+  return ptc_part_choose_names(p);
+}
+
+static ptc_status_t partition(ptc_part_t *p) {
+  ptc_module_t *module = p->module;
   PTC_TRY(ptc_part_lay_out(p));
   for (ptc_func_t *func = module->funcs; func; func = func->next) PTC_TRY(partition_func(p, func));
   for (int64_t g = 0; g < module->num_globals; g++)
@@ -37,12 +47,19 @@ static ptc_status_t partition(ptc_part_t *p) {
   return PTC_OK;
 }
 
+ptc_status_t ptc_partition_cost(ptc_module_t *module, ptc_arena_t *scratch, double *out_cost) {
+  ptc_part_t p;
+  PTC_TRY(begin(&p, module, scratch));
+  *out_cost = ptc_part_cost(&p);
+  return PTC_OK;
+}
+
 ptc_status_t ptc_pass_partition(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
-  ptc_part_t p = {.module = module, .scratch = &ctx->scratch};
-  PTC_TRY(ptc_parallel_read(module, &p.parallel));
+  ptc_parallel_t parallel;
+  PTC_TRY(ptc_parallel_read(module, &parallel));
   // The devices of one stage: split_stages comes later.
-  if (p.parallel.world == p.parallel.size[PTC_AXIS_PP]) return PTC_OK;
-  p.batch = ptc_module_intern(module, ptc_attrs_string(&module->config, "batch_dim", "b"));
-  p.micro = ptc_module_intern(module, "micro");
+  if (parallel.world == parallel.size[PTC_AXIS_PP]) return PTC_OK;
+  ptc_part_t p;
+  PTC_TRY(begin(&p, module, &ctx->scratch));
   return partition(&p);
 }

@@ -39,8 +39,9 @@ static ptc_status_t insert_return(ptc_part_t *p, ptc_op_t *op) {
 static void replace_result(ptc_part_t *p, ptc_value_t *old, ptc_value_t *now) {
   ptc_block_replace_uses(p->func->body, old, now);
   now->name = old->name;
-  void *mark = ptc_map_get(&p->grads, old);
-  if (mark) ptc_map_set(&p->grads, now, mark);
+  ptc_map_t *const facts[] = {&p->grads, &p->gathered};
+  for (int i = 0; i < 2; i++)
+    if (ptc_map_get(facts[i], old)) ptc_map_set(facts[i], now, ptc_map_get(facts[i], old));
 }
 
 static void remove_op(ptc_part_t *p, ptc_op_t *op) {

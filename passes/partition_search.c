@@ -207,12 +207,10 @@ static double cost_of_func(ptc_part_t *p, ptc_func_t *func) {
   return cost.total;
 }
 
-static double cost_of_set(search_t *s) {
-  ptc_part_t *p = s->p;
+double ptc_part_cost(ptc_part_t *p) {
   ptc_diag_t *diag = p->module->diag, scratch;
   ptc_diag_init(&scratch);
   p->module->diag = &scratch;
-  use_set(s);
   double total = 0;
   if (ptc_part_lay_out(p) != PTC_OK) total = INFINITY;
   ptc_func_t *func = ptc_module_find_func(p->module, "train");
@@ -221,6 +219,11 @@ static double cost_of_set(search_t *s) {
   p->module->diag = diag;
   ptc_diag_deinit(&scratch);
   return total;
+}
+
+static double cost_of_set(search_t *s) {
+  use_set(s);
+  return ptc_part_cost(s->p);
 }
 
 // --- the search

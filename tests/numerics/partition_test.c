@@ -406,11 +406,75 @@ static void test_few_key_heads(void) {
   ptc_diag_deinit(&diag);
 }
 
+// --world alone: the axes are chosen; what is given stays.
+static void test_world(void) {
+  static const struct {
+    const char *model;
+    int world, dp, tp;  // dp, tp 0: open
+  } rows[] = {{"gpt2", 4, 0, 0}, {"llama3", 2, 0, 2}, {"mixtral", 4, 2, 0}, {"gemma2", 8, 0, 0}};
+  for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_module_t *module = small_model_lower(find_model(rows[i].model), NULL, 0, &diag);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(module);
+    ptc_attrs_set_int(module, &module->config, "world", rows[i].world);
+    ptc_attrs_remove(&module->config, ptc_module_intern(module, "dp"));
+    ptc_attrs_remove(&module->config, ptc_module_intern(module, "tp"));
+    if (rows[i].dp) ptc_attrs_set_int(module, &module->config, "dp", rows[i].dp);
+    if (rows[i].tp) ptc_attrs_set_int(module, &module->config, "tp", rows[i].tp);
+    ptc_pass_ctx_t ctx;
+    ptc_pass_ctx_init(&ctx, NULL);
+    const ptc_status_t status = ptc_pipeline_train(&ctx, module);
+    if (status != PTC_OK) ptc_diag_print(&diag, stdout, PTC_DIAG_TEXT, false);
+    UNIT_CHECK(status == PTC_OK, rows[i].model);
+    const int64_t dp = ptc_attrs_int(&module->config, "dp", 0);
+    const int64_t tp = ptc_attrs_int(&module->config, "tp", 0);
+    UNIT_CHECK(dp * tp == rows[i].world, rows[i].model);
+    UNIT_CHECK((!rows[i].dp || dp == rows[i].dp) && (!rows[i].tp || tp == rows[i].tp),
+               rows[i].model);
+    ptc_pass_ctx_deinit(&ctx);
+    ptc_module_destroy(module);
+    ptc_diag_deinit(&diag);
+  }
+}
+
+// Errors: no mesh of that many ranks divides the batch; a statement wants more parts than there are elements.
+static void test_refused(void) {
+  static const struct {
+    const char *id, *key, *value;
+    int64_t number;
+  } rows[] = {{"no-mesh", "world", NULL, 7},
+              {"partition-divides", "shard", "block.*.attn.wq on tp over h", 0}};
+  for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_module_t *module = small_model_lower(find_model("gpt2"), NULL, 0, &diag);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(module);
+    if (rows[i].value) {
+      ptc_attrs_set_string(module, &module->config, rows[i].key, rows[i].value);
+      ptc_attrs_set_int(module, &module->config, "tp", 4);
+    } else {
+      ptc_attrs_set_int(module, &module->config, rows[i].key, rows[i].number);
+      ptc_attrs_remove(&module->config, ptc_module_intern(module, "dp"));
+      ptc_attrs_set_int(module, &module->config, "tp", 1);
+    }
+    ptc_pass_ctx_t ctx;
+    ptc_pass_ctx_init(&ctx, NULL);
+    UNIT_CHECK(ptc_pipeline_train(&ctx, module) != PTC_OK, rows[i].id);
+    UNIT_CHECK(diag.num_items > 0 && strcmp(diag.items[0].id, rows[i].id) == 0, rows[i].id);
+    ptc_pass_ctx_deinit(&ctx);
+    ptc_module_destroy(module);
+    ptc_diag_deinit(&diag);
+  }
+}
+
 static const unit_test_t tests[] = {{"models", test_models},
                                     {"initial bits", test_initial_bits},
                                     {"bits of ZeRO", test_zero_bits},
                                     {"Megatron", test_megatron},
                                     {"volume of ZeRO", test_zero_volume},
                                     {"volume of tensor parallelism", test_tensor_volume},
-                                    {"few key heads", test_few_key_heads}};
+                                    {"few key heads", test_few_key_heads},
+                                    {"world", test_world},
+                                    {"refused", test_refused}};
 UNIT_MAIN("partition", tests)
