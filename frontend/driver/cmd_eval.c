@@ -24,7 +24,8 @@ static const char usage[] =
     "  --data=[SOURCE=]FILE[:FORMAT]\n"
     "                         as for `ptc run`; may be repeated\n"
     "  --batches=N            at most so many batches\n"
-    "  --threads=N            default: all cores\n"
+    "  --threads=N            of all ranks; default: all cores\n"
+    "  --ranks-as=KIND        of a plan for several ranks: threads (default) or processes\n"
     "  --diagnostics=FORMAT   text or json\n"
     "  --color=WHEN           auto, always, never\n"
     "  -q, --quiet            no progress\n"
@@ -38,13 +39,14 @@ typedef struct eval_args_s {
   int64_t max_batches;
 } eval_args_t;
 
-enum { OPT_CKPT = 256, OPT_DATA, OPT_BATCHES, OPT_THREADS };
+enum { OPT_CKPT = 256, OPT_DATA, OPT_BATCHES, OPT_THREADS, OPT_RANKS_AS };
 
 static const struct option long_options[] = {
     {"ckpt", required_argument, NULL, OPT_CKPT},
     {"data", required_argument, NULL, OPT_DATA},
     {"batches", required_argument, NULL, OPT_BATCHES},
     {"threads", required_argument, NULL, OPT_THREADS},
+    {"ranks-as", required_argument, NULL, OPT_RANKS_AS},
     PTC_COMMON_LONG_OPTIONS,
     {NULL, 0, NULL, 0},
 };
@@ -65,6 +67,10 @@ static int read_option(int option, char *const *argv, eval_args_t *args) {
       return ptc_options_read_count(optarg, 1, &args->max_batches)
                  ? -1
                  : usage_error("--batches takes a whole number from 1", optarg);
+    case OPT_RANKS_AS:
+      return ptc_options_read_ranks_as(optarg, &args->session.as_processes)
+                 ? -1
+                 : usage_error("--ranks-as is threads or processes", optarg);
     case OPT_THREADS:
       return ptc_options_read_threads(optarg, &args->session.num_threads)
                  ? -1

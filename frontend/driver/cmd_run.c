@@ -38,7 +38,9 @@ static const char usage[] =
     "  --map=FILE             which names they have there\n"
     "  --set NAME=VALUE       a setting that the plan leaves open, e.g. lr=1e-4\n"
     "  --seed=N               the same as --set seed=N\n"
-    "  --threads=N            default: all cores; the results do not depend on it\n"
+    "  --threads=N            of all ranks; default: all cores; the results do not depend on it\n"
+    "  --ranks-as=KIND        of a plan for several ranks: threads (default) or processes; under\n"
+    "                         mpirun, srun and torchrun each of their processes is a rank\n"
     "  --device=gpusim        run a plan for GPUs on the simulator of GPUs: no GPU needed, but "
     "NVRTC\n"
     "  --gpusim-checks        with it: report accesses out of bounds, misaligned or "
@@ -73,6 +75,7 @@ enum {
   OPT_SET,
   OPT_SEED,
   OPT_THREADS,
+  OPT_RANKS_AS,
   OPT_DEVICE,
   OPT_GPUSIM_CHECKS,
   OPT_PROFILE,
@@ -95,6 +98,7 @@ static const struct option long_options[] = {
     {"set", required_argument, NULL, OPT_SET},
     {"seed", required_argument, NULL, OPT_SEED},
     {"threads", required_argument, NULL, OPT_THREADS},
+    {"ranks-as", required_argument, NULL, OPT_RANKS_AS},
     {"device", required_argument, NULL, OPT_DEVICE},
     {"gpusim-checks", no_argument, NULL, OPT_GPUSIM_CHECKS},
     {"profile", no_argument, NULL, OPT_PROFILE},
@@ -140,6 +144,10 @@ static int read_option(int option, char *const *argv, run_args_t *args) {
                  ? -1
                  : usage_error("--set takes NAME=VALUE", optarg);
     case OPT_SEED: return read_count("--seed takes a whole number from 0", 0, &run->seed);
+    case OPT_RANKS_AS:
+      return ptc_options_read_ranks_as(optarg, &args->session.as_processes)
+                 ? -1
+                 : usage_error("--ranks-as is threads or processes", optarg);
     case OPT_THREADS:
       return ptc_options_read_threads(optarg, &args->session.num_threads)
                  ? -1

@@ -33,7 +33,8 @@ static const char usage[] =
     "  --temperature=T        default 0.8; 0 takes the likeliest token\n"
     "  --top-k=K              draw among the K likeliest tokens alone\n"
     "  --seed=N               of drawing (default 0)\n"
-    "  --threads=N            default: all cores\n"
+    "  --threads=N            of all ranks; default: all cores\n"
+    "  --ranks-as=KIND        of a plan for several ranks: threads (default) or processes\n"
     "  --diagnostics=FORMAT   text or json\n"
     "  --color=WHEN           auto, always, never\n"
     "  -q, --quiet            no progress\n"
@@ -49,7 +50,16 @@ typedef struct sample_args_s {
 
 typedef PTC_VEC(int64_t) tokens_t;
 
-enum { OPT_CKPT = 256, OPT_PROMPT, OPT_LENGTH, OPT_TEMPERATURE, OPT_TOP_K, OPT_SEED, OPT_THREADS };
+enum {
+  OPT_CKPT = 256,
+  OPT_PROMPT,
+  OPT_LENGTH,
+  OPT_TEMPERATURE,
+  OPT_TOP_K,
+  OPT_SEED,
+  OPT_THREADS,
+  OPT_RANKS_AS
+};
 
 static const struct option long_options[] = {
     {"ckpt", required_argument, NULL, OPT_CKPT},
@@ -59,6 +69,7 @@ static const struct option long_options[] = {
     {"top-k", required_argument, NULL, OPT_TOP_K},
     {"seed", required_argument, NULL, OPT_SEED},
     {"threads", required_argument, NULL, OPT_THREADS},
+    {"ranks-as", required_argument, NULL, OPT_RANKS_AS},
     PTC_COMMON_LONG_OPTIONS,
     {NULL, 0, NULL, 0},
 };
@@ -90,6 +101,10 @@ static int read_option(int option, char *const *argv, sample_args_t *args) {
         return usage_error("--seed takes a whole number from 0", optarg);
       args->sample.seed = (uint64_t)count;
       return -1;
+    case OPT_RANKS_AS:
+      return ptc_options_read_ranks_as(optarg, &args->session.as_processes)
+                 ? -1
+                 : usage_error("--ranks-as is threads or processes", optarg);
     case OPT_THREADS:
       return ptc_options_read_threads(optarg, &args->session.num_threads)
                  ? -1

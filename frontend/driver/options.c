@@ -66,6 +66,11 @@ bool ptc_options_read_count(const char *text, int64_t least, int64_t *out_count)
   return end != text && !*end && !errno && value >= least && value <= 1000000000000000;
 }
 
+bool ptc_options_read_ranks_as(const char *text, bool *out_as_processes) {
+  *out_as_processes = strcmp(text, "processes") == 0;
+  return *out_as_processes || strcmp(text, "threads") == 0;
+}
+
 bool ptc_options_read_threads(const char *text, int32_t *out_count) {
   int64_t count;
   if (!ptc_options_read_count(text, 1, &count) || count > PTC_MAX_THREADS) return false;

@@ -33,6 +33,8 @@ int ptc_options_read_common(ptc_common_options_t *options, int option, const cha
 // Whole numbers from |least| to 10^15.
 bool ptc_options_read_count(const char *text, int64_t least, int64_t *out_count);
 // Of --threads: from 1 to PTC_MAX_THREADS (thread_pool.h).
+// "threads" or "processes".
+bool ptc_options_read_ranks_as(const char *text, bool *out_as_processes);
 bool ptc_options_read_threads(const char *text, int32_t *out_count);
 // Finite numbers from 0.
 bool ptc_options_read_number(const char *text, double *out_value);

@@ -11,16 +11,15 @@ typedef struct rank_s {
   ptc_diag_t diag;
   ptc_comm_t *comm;  // NULL: the only rank
   const ptc_program_t *program;
-  const ptc_session_options_t *options;
-  ptc_rank_fn_t work;
-  const void *args;
+  const ptc_ranks_t *ranks;
   ptc_status_t status;
 } rank_t;
 
-static ptc_status_t run_rank(rank_t *rank, ptc_diag_t *diag) {
+static ptc_status_t run_rank(const rank_t *rank, ptc_diag_t *diag) {
   ptc_session_t session;
-  ptc_status_t status = ptc_session_open(diag, rank->program, rank->comm, rank->options, &session);
-  if (status == PTC_OK) status = rank->work(&session, rank->args);
+  ptc_status_t status =
+      ptc_session_open(diag, rank->program, rank->comm, rank->ranks->options, &session);
+  if (status == PTC_OK) status = rank->ranks->work(&session, rank->ranks->args);
   ptc_session_close(&session);
   return status;
 }
@@ -41,12 +40,11 @@ static void *rank_main(void *arg) {
 
 // --- what the ranks say
 
-// An error that another rank's error, or its end, has brought about.
-static bool is_echo(const rank_t *rank) {
-  for (int64_t i = 0; i < rank->diag.num_items; i++)
-    if (rank->diag.items[i].severity == PTC_ERROR)
-      return strcmp(rank->diag.items[i].id, "comm-aborted") == 0 ||
-             strcmp(rank->diag.items[i].id, "comm-lost") == 0;
+bool ptc_ranks_is_echo(const ptc_diag_t *diag) {
+  for (int64_t i = 0; i < diag->num_items; i++)
+    if (diag->items[i].severity == PTC_ERROR)
+      return strcmp(diag->items[i].id, "comm-aborted") == 0 ||
+             strcmp(diag->items[i].id, "comm-lost") == 0;
   return true;  // it has none: another rank has
 }
 
@@ -54,7 +52,7 @@ static int32_t speaker(const rank_t *ranks, int32_t world) {
   int32_t first = -1;
   for (int32_t r = 0; r < world; r++) {
     if (ranks[r].status == PTC_OK) continue;
-    if (!is_echo(&ranks[r])) return r;
+    if (!ptc_ranks_is_echo(&ranks[r].diag)) return r;
     if (first < 0) first = r;
   }
   return first < 0 ? 0 : first;
@@ -98,31 +96,47 @@ static ptc_status_t run_threads(ptc_diag_t *diag, rank_t *ranks, int32_t world) 
   return ranks[number].status;
 }
 
-ptc_status_t ptc_ranks_run(ptc_diag_t *diag, const ptc_program_t *program,
-                           const ptc_session_options_t *options, ptc_rank_fn_t work,
-                           const void *args) {
-  const rank_t one = {.program = program, .options = options, .work = work, .args = args};
-  const int32_t world = (int32_t)ptc_plan_world(program->plan);
-  if (world == 1) {
-    rank_t rank = one;
-    return run_rank(&rank, diag);
-  }
+// Threads of this process.
+static ptc_status_t start_threads(ptc_diag_t *diag, const ptc_program_t *program,
+                                  const ptc_ranks_t *ranks, int32_t world) {
   ptc_comm_t **comms = ptc_xmalloc(sizeof *comms * (size_t)world);
   ptc_status_t status = ptc_comm_open_threads(diag, world, comms);
   if (status == PTC_OK) {
-    rank_t *ranks = ptc_xmalloc(sizeof *ranks * (size_t)world);
+    rank_t *list = ptc_xmalloc(sizeof *list * (size_t)world);
     for (int32_t r = 0; r < world; r++) {
-      ranks[r] = one;
-      ranks[r].comm = comms[r];
-      ptc_diag_init(&ranks[r].diag);
+      list[r] = (rank_t){.program = program, .ranks = ranks, .comm = comms[r]};
+      ptc_diag_init(&list[r].diag);
     }
-    status = run_threads(diag, ranks, world);
+    status = run_threads(diag, list, world);
     for (int32_t r = 0; r < world; r++) {
       ptc_comm_close(comms[r]);
-      ptc_diag_deinit(&ranks[r].diag);
+      ptc_diag_deinit(&list[r].diag);
     }
-    free(ranks);
+    free(list);
   }
   free(comms);
   return status;
+}
+
+ptc_status_t ptc_ranks_run_one(ptc_diag_t *diag, const ptc_program_t *program,
+                               const ptc_ranks_t *ranks, ptc_comm_t *comm) {
+  const int64_t world = ptc_plan_world(program->plan);
+  if (world != comm->world)
+    return ptc_error(
+        diag, (ptc_loc_t){.file = program->path}, PTC_INVALID_INPUT, "comm-world",
+        "the plan is for %" PRId64 " ranks, and %" PRId32
+        " have been started: start as many, or compile the model with --world %" PRId32,
+        world, comm->world, comm->world);
+  const rank_t rank = {.program = program, .ranks = ranks, .comm = world > 1 ? comm : NULL};
+  const ptc_status_t status = run_rank(&rank, diag);
+  if (status != PTC_OK) ptc_comm_abort(comm, first_error(diag));
+  return status;
+}
+
+ptc_status_t ptc_ranks_run(ptc_diag_t *diag, const ptc_program_t *program,
+                           const ptc_ranks_t *ranks) {
+  const int32_t world = (int32_t)ptc_plan_world(program->plan);
+  if (world == 1) return run_rank(&(rank_t){.program = program, .ranks = ranks}, diag);
+  return ranks->options->as_processes ? ptc_ranks_fork(diag, program, ranks, world)
+                                      : start_threads(diag, program, ranks, world);
 }

@@ -33,6 +33,7 @@ typedef struct ptc_session_s {
 
 typedef struct ptc_session_options_s {
   int32_t num_threads;  // of all ranks together; 0: all cores
+  bool as_processes;    // ranks, where this program starts them
   bool quiet;
   bool gpusim;         // a plan for GPUs on the simulator of GPUs
   bool gpusim_checks;  // with all its checks
