@@ -3,7 +3,8 @@
 # gloo (PyTorch) where they are installed, in turns. Prints the median and the best time of each.
 #
 # Usage: bash tests/bench/comm.sh [--build DIR] [--ranks N] [--mib N] [--reps N] [--rounds N] [--cpu]
-# --cpu takes ptc's ranks' own time, for a machine with other work on it.
+# --cpu takes ptc's ranks' own time, for a machine with other work on it; there, `chrt -f 20 bash tests/bench/comm.sh` keeps
+# that work away from all of them.
 # The goal for 64 MiB over 2 ranks on 2 cores is a median of at most 20 ms with threads.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
