@@ -99,7 +99,7 @@ static ptc_status_t load_file(ptc_interp_t *interp, const ptc_module_t *module,
   ptc_status_t status = PTC_OK;
   for (int64_t g = 0; g < module->num_globals && status == PTC_OK; g++) {
     const ptc_global_t *global = module->globals[g];
-    bool found, input = global->kind == PTC_GLOBAL_INPUT;
+    bool found = false, input = global->kind == PTC_GLOBAL_INPUT;
     status = load_global(interp, module, global, file, &used, &found);
     bool elsewhere = input ? options->draw_inputs : options->init;
     bool needed = input || global->kind == PTC_GLOBAL_PARAM;
