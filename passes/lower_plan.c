@@ -136,6 +136,9 @@ static void finish(ptc_lower_t *lower, const ptc_kernel_t *const **out_kernels) 
     plan->kernels[i] = lower->kernels.data[i];
     bodies[i] = lower->bodies.data[i];
   }
+  for (int32_t t = 0; t < plan->num_tasks; ++t)
+    plan->tasks[t].num_steps =
+        ptc_lower_join_repeats(lower->arena, plan->tasks[t].steps, plan->tasks[t].num_steps);
   const ptc_task_t *train = ptc_plan_find_task(plan, "train");
   if (train) plan->flops_per_step = count_flops(plan, train->steps, train->num_steps);
   *out_kernels = bodies;

@@ -1,9 +1,12 @@
-// Collectives: neighbours of one kind over one group, none of which needs another's result, are one step.
+// Collectives: neighbours of one kind over one group, none of which needs another's result, are one step; neighbouring
+// repeats of such (parameters gathered bundle by bundle) are one repeat, so that a turn waits for its peers once.
 #include <string.h>
 
 #include "ir/axes.h"
 #include "ir/op.h"
 #include "passes/lower_plan_impl.h"
+
+enum { MAX_BYTES = 64 << 20 };  // of operands and results of repeats that are joined
 
 static ptc_collective_kind_t kind_of(const ptc_op_t *op) {
   switch (op->opcode) {
@@ -153,4 +156,66 @@ ptc_status_t ptc_lower_collective(ptc_lower_t *lower, ptc_op_t *first, ptc_op_t 
   for (int32_t d = depth - 1; d >= 0; --d)
     ptc_lower_pop(lower, false, &steps[d + 1], d ? &steps[d] : out);
   return status;
+}
+
+// --- repeats of collectives
+
+// Repeats of as many turns that do nothing but one collective each, of one kind over one group.
+static bool repeats_agree(const ptc_step_t *a, const ptc_step_t *b) {
+  if (a->kind != PTC_STEP_REPEAT || b->kind != PTC_STEP_REPEAT || a->count != b->count ||
+      a->reverse != b->reverse || a->num_steps != 1 || b->num_steps != 1 ||
+      a->body[0].kind != PTC_STEP_COLLECTIVE || b->body[0].kind != PTC_STEP_COLLECTIVE)
+    return false;
+  const ptc_collective_t *x = a->body[0].collective, *y = b->body[0].collective;
+  bool same = x->kind == y->kind && x->reduce == y->reduce && x->dtype == y->dtype &&
+              x->num_axes == y->num_axes && x->num_parts + y->num_parts <= PTC_PLAN_MAX_PARTS;
+  for (int32_t i = 0; same && i < x->num_axes; ++i)
+    same = ptc_axis_ref_equal(x->axes[i], y->axes[i]);
+  return same;
+}
+
+// Whether no buffer of one is a result of the other.
+static bool are_apart(const ptc_step_t *a, const ptc_step_t *b) {
+  for (int32_t i = 0; i < a->num_args; ++i)
+    for (int32_t j = 0; j < b->num_args; ++j)
+      if ((i % 2 || j % 2) && a->args[i].buffer == b->args[j].buffer) return false;
+  return true;
+}
+
+static int64_t bytes_of(const ptc_step_t *step) {
+  int64_t bytes = 0;
+  for (int32_t a = 0; a < step->num_args; ++a) bytes += step->args[a].bytes;
+  return bytes;
+}
+
+// The parts of |b| become parts of |a|.
+static void join(ptc_arena_t *arena, ptc_step_t *a, const ptc_step_t *b) {
+  const ptc_collective_t *x = a->collective, *y = b->collective;
+  ptc_collective_t *c = PTC_ARENA_NEW(arena, ptc_collective_t);
+  *c = *x;
+  c->num_parts = x->num_parts + y->num_parts;
+  c->parts = PTC_ARENA_ARRAY(arena, ptc_collective_part_t, c->num_parts);
+  ptc_ref_t *args = PTC_ARENA_ARRAY(arena, ptc_ref_t, 2 * c->num_parts);
+  memcpy(c->parts, x->parts, (size_t)x->num_parts * sizeof *x->parts);
+  memcpy(c->parts + x->num_parts, y->parts, (size_t)y->num_parts * sizeof *y->parts);
+  memcpy(args, a->args, (size_t)a->num_args * sizeof *args);
+  memcpy(args + a->num_args, b->args, (size_t)b->num_args * sizeof *args);
+  a->collective = c;
+  a->args = args;
+  a->num_args = 2 * c->num_parts;
+}
+
+int32_t ptc_lower_join_repeats(ptc_arena_t *arena, ptc_step_t *steps, int32_t count) {
+  int32_t left = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    if (steps[i].kind == PTC_STEP_REPEAT)
+      steps[i].num_steps = ptc_lower_join_repeats(arena, steps[i].body, steps[i].num_steps);
+    ptc_step_t *before = left ? &steps[left - 1] : NULL;
+    if (before && repeats_agree(before, &steps[i]) && are_apart(before->body, steps[i].body) &&
+        bytes_of(before->body) + bytes_of(steps[i].body) <= MAX_BYTES)
+      join(arena, before->body, steps[i].body);
+    else
+      steps[left++] = steps[i];
+  }
+  return left;
 }

@@ -108,6 +108,9 @@ ptc_status_t ptc_lower_kernel(ptc_lower_t *lower, ptc_op_t *const *ops, int32_t 
 ptc_status_t ptc_lower_collective(ptc_lower_t *lower, ptc_op_t *first, ptc_op_t **out_next,
                                   ptc_step_list_t *out);
 
+// Makes one of neighbouring repeats that do nothing but alike collectives; returns how many steps are left.
+int32_t ptc_lower_join_repeats(ptc_arena_t *arena, ptc_step_t *steps, int32_t count);
+
 // --- lower_plan_tables.c
 
 // Marks the gradients of |func|'s parameters, for the class of their buffers.

@@ -76,6 +76,8 @@ expect 0 'eval on one rank' 'ptc show one schedule --task=eval'
 expect 0 'step,depth,times,stream,op,about,bytes,group,file,line' 'ptc show dp schedule --format=csv'
 expect 0 '"communication"' 'ptc show dp schedule --format=json'
 expect 0 '' 'ptc show dp schedule --format=csv | grep -q "comm,all_gather,.*,dp,.*model.ptm,"'
+expect 0 'and 1 more' 'ptc show dp schedule | grep all_gather'  # w1 and w2 of a turn go together
+expect 0 '' '[ $(ptc show dp schedule --format=csv | grep -c comm,all_gather) = 2 ]'
 expect 0 'peak' 'ptc show dp memory'
 expect 1 'the last one is 1 [no-rank]' 'ptc show dp schedule --rank=2'
 expect 2 'schedule has no --format svg' 'ptc show dp schedule --format=svg'
