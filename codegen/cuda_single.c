@@ -41,6 +41,7 @@ static void print_scan(ptc_c_single_t *s, ptc_str_t *out) {
   const int32_t dim = ptc_type_find_dim(ptc_single_in(s, 0), ptc_op_string(s->op, "dim"));
   const int64_t length = print_line(s, out, x, dim);
   const ptc_dtype_t dtype = ptc_single_in(s, 0)->dtype;
+  const bool is_place = s->op->opcode != PTC_OP_CUMSUM && s->op->opcode != PTC_OP_CUMMAX;
   const bool reverse = s->op->opcode == PTC_OP_CUMSUM && ptc_op_bool(s->op, "reverse");
   const char *from = ptc_c_from_storage(
       s->arena, dtype, ptc_arena_printf(s->arena, "%s[k]", ptc_single_name(s, false, 0)));
@@ -48,13 +49,13 @@ static void print_scan(ptc_c_single_t *s, ptc_str_t *out) {
   ptc_str_printf(out,
                  "  %s sum = 0;\n"
                  "  %s best = 0;\n"
-                 "  int32_t where = 0;\n"
-                 "  (void)where;\n"
+                 "%s"
                  "  for (int64_t i = 0; i < %" PRId64
                  "; ++i) {\n"
                  "    const int64_t k = begin + (%s) * inner;\n"
                  "    const %s x = %s;\n",
-                 ptc_single_sum_type(dtype), ptc_c_type(dtype), length,
+                 ptc_single_sum_type(dtype), ptc_c_type(dtype),
+                 is_place ? "  int32_t where = 0;\n" : "", length,
                  reverse ? ptc_arena_printf(s->arena, "%" PRId64 " - i", length - 1) : "i",
                  ptc_c_type(dtype), from);
   if (s->op->opcode == PTC_OP_CUMSUM) {
@@ -62,9 +63,10 @@ static void print_scan(ptc_c_single_t *s, ptc_str_t *out) {
                    ptc_single_from_sum(s, dtype, "sum"));
     return;
   }
-  ptc_str_append(out,
+  ptc_str_printf(out,
                  "    const bool more = i == 0 || x > best || (x != x && best == best);\n"
-                 "    if (more) best = x, where = (int32_t)i;\n");
+                 "    if (more) best = x%s;\n",
+                 is_place ? ", where = (int32_t)i" : "");
   ptc_str_printf(
       out, "    %s[k] = %s;\n  }\n", to,
       s->op->opcode == PTC_OP_CUMMAX ? ptc_c_to_storage(s->arena, dtype, "best") : "where");

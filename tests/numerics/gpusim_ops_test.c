@@ -1,6 +1,7 @@
 // Proves: every op, in every float dtype, and whole models compute in generated CUDA, on the simulator of GPUs
 // with all its checks on, what the typed interpreter computes. By default a few ops, chosen by the seed, and
-// one model; PTC_CASES=N takes N of each, PTC_SEED chooses others. Without NVRTC it says so and passes.
+// one model; PTC_CASES=N takes N of each, PTC_SEED chooses others, PTC_OP=NAME
+// and PTC_SAMPLE=NAME take all of one. Without NVRTC it says so and passes.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -128,8 +129,11 @@ static void check_row(const op_row_t *row, int dtype) {
 static void test_rows(void) {
   if (!has_nvrtc()) return;
   const int64_t all = (int64_t)NUM_OP_ROWS * 4, count = num_cases(8);
+  const char *only = getenv("PTC_OP");
+  for (int64_t i = 0; only && i < all; i++)
+    if (strcmp(op_rows[i / 4].op, only) == 0) check_row(&op_rows[i / 4], (int)(i % 4));
   uint64_t state = unit_seed();
-  for (int64_t i = 0; i < count && i < all; i++) {
+  for (int64_t i = 0; !only && i < count && i < all; i++) {
     const int64_t at = count >= all ? i : (int64_t)(unit_random(&state) % (uint64_t)all);
     check_row(&op_rows[at / 4], (int)(at % 4));
   }
@@ -175,7 +179,6 @@ static void check_model(const small_model_t *model, const char *precision) {
   ptc_diag_deinit(&diag);
 }
 
-// PTC_SAMPLE chooses a sample.
 static void test_models(void) {
   if (!has_nvrtc()) return;
   static const char *const precisions[] = {"f32", "bf16"};

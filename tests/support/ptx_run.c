@@ -50,7 +50,7 @@ void ptx_wrap(ptc_str_t *text, const char *declarations, const char *body) {
   ptc_str_printf(text,
                  ".version 9.0\n.target sm_80\n.address_size 64\n"
                  ".visible .entry test(.param .u64 out)\n{\n"
-                 ".reg .pred %%p<16>;\n.reg .b16 %%h<16>;\n.reg .b32 %%w<64>;\n.reg .b64 %%d<64>;\n"
+                 ".reg .pred %%p<16>;\n.reg .b16 %%h<32>;\n.reg .b32 %%w<64>;\n.reg .b64 %%d<64>;\n"
                  "%s"
                  "ld.param.u64 %%d63, [out];\nmov.u32 %%w63, %%tid.x;\n%s\nret;\n}\n",
                  declarations, body);

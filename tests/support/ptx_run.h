@@ -26,7 +26,7 @@ typedef struct ptx_result_s {
 ptx_result_t ptx_run(const ptx_run_t *run);
 void ptx_result_deinit(ptx_result_t *result);
 
-// A module with the entry "test(.param .u64 out)" whose registers are %p<16>, %h<16>, %w<64>, %d<64>, with
+// A module with the entry "test(.param .u64 out)" whose registers are %p<16>, %h<32>, %w<64>, %d<64>, with
 // %d63 the address of |out|, %w63 the thread's number, then |body|.
 void ptx_wrap(ptc_str_t *text, const char *declarations, const char *body);
 
