@@ -1,12 +1,13 @@
 // Blocked attention in CUDA, in f32: tiles of 32 rows by 32 keys, eight threads a row. A block of keys that
 // the mask rules out is neither read nor computed. The gradient has three phases: D = sum(dout * out) of
-// each row; dkey and dval by blocks of keys; dq by blocks of rows. Nothing is added atomically.
+// each row; dkey and dval by blocks of keys; dq by blocks of rows; and a fourth for the gradient of a bias.
+// Nothing is added atomically.
 #include <inttypes.h>
 
-#include "codegen/c_attention_impl.h"
+#include "codegen/cuda_attention_impl.h"
 #include "codegen/cuda_codegen.h"
 
-enum { TILE = 32, SHARED_BYTES = 48 << 10 };
+enum { TILE = 32, SHARED_BYTES = 48 << 10, MAX_WIDTH = 512 };
 
 // `static inline int64_t NAME_offset(int o, int row, int key, int c)`: the element of |tensor| at outer point o,
 // row, key and column.
@@ -147,13 +148,15 @@ static void print_common(const ptc_attention_c_t *self) {
                  "  return x;\n}\n");
 }
 
-static void print_entry(const ptc_attention_c_t *self) {
-  ptc_str_printf(
-      self->out,
-      "extern \"C\" __global__ void __launch_bounds__(%d) %s(const ptc_kernel_call_t arguments) {\n"
-      "  const ptc_kernel_call_t *const call = &arguments;\n"
-      "  const int r = threadIdx.x / 8, sub = threadIdx.x %% 8;\n",
-      PTC_CUDA_THREADS, self->kernel->name);
+// |blocks|: how many are to run on a multiprocessor at a time, which bounds the registers; 0: NVRTC's choice.
+static void print_entry(const ptc_attention_c_t *self, int32_t blocks) {
+  ptc_str_printf(self->out, "extern \"C\" __global__ void __launch_bounds__(%d", PTC_CUDA_THREADS);
+  if (blocks) ptc_str_printf(self->out, ", %d", (int)blocks);
+  ptc_str_printf(self->out,
+                 ") %s(const ptc_kernel_call_t arguments) {\n"
+                 "  const ptc_kernel_call_t *const call = &arguments;\n"
+                 "  const int r = threadIdx.x / 8, sub = threadIdx.x %% 8;\n",
+                 self->kernel->name);
 }
 
 static const char forward_text[] =
@@ -222,9 +225,7 @@ static const char forward_text[] =
     "-INFINITY);\n"
     "}\n";
 
-// Phases 1 and 2 compute, for a tile of rows and keys, P with dropout and dS; the thread owns one row (2) or
-// one key (1) and every eighth of the other side.
-static const char backward_text[] =
+static const char row_sums_text[] =
     "  float *const sums = (float *)call->params[NUM_PARAMS];\n"
     "  if (call->phase == 0) {\n"
     "    const int at = blockIdx.x * 32 + r, o = at / ROWS, row = at % ROWS;\n"
@@ -235,7 +236,11 @@ static const char backward_text[] =
     "    sum = sum8(sum);\n"
     "    if (sub == 0) sums[at] = sum;\n"
     "    return;\n"
-    "  }\n"
+    "  }\n";
+
+// Phases 1 and 2 compute, for a tile of rows and keys, P with dropout and dS; the thread owns one row (2) or
+// one key (1) and every eighth of the other side.
+static const char backward_text[] =
     "  __shared__ float own_a[32][DOT + 1], own_b[32][OWN + 1], other_a[32][DOT + 1], "
     "other_b[32][OWN + 1];\n"
     "  __shared__ float ts[32][33];\n"
@@ -336,14 +341,63 @@ static const char backward_loop_text[] =
     "      if (sub + 8 * c < OWN) dv_store(call, o, 0, own0 + r, sub + 8 * c, grad_b[c]);\n"
     "}\n";
 
-static ptc_status_t check_size(const ptc_attention_c_t *self) {
+// Whether a tile of each operand fits shared memory whole.
+static bool is_wide(const ptc_attention_c_t *self) {
   const int64_t wide = (self->dot + 1) + (self->num_own + 1);
   const int64_t floats = self->grad ? 2 * wide + 33 : wide + self->dot + 1 + 33;
-  if (floats * TILE * 4 <= SHARED_BYTES && self->dbias.param < 0) return PTC_OK;
+  return floats * TILE * 4 > SHARED_BYTES;
+}
+
+// Sums of a row stand in registers.
+static ptc_status_t check_size(const ptc_attention_c_t *self) {
+  if (self->dot <= MAX_WIDTH && self->num_own <= MAX_WIDTH) return PTC_OK;
   return ptc_error(self->diag, self->kernel->loc, PTC_UNSUPPORTED, "codegen-unsupported",
-                   "attention kernel \"%s\" has no CUDA form yet (%s); compile with --target cpu",
-                   self->kernel->name,
-                   self->dbias.param >= 0 ? "a gradient of the bias" : "heads this wide");
+                   "attention kernel \"%s\" has heads of %" PRId64 " and %" PRId64
+                   " elements; CUDA kernels have at most %d: compile with --target cpu",
+                   self->kernel->name, self->dot, self->num_own, MAX_WIDTH);
+}
+
+static void print_forward(ptc_attention_c_t *self, ptc_kernel_shape_t *out_shape) {
+  const bool wide = is_wide(self);
+  print_save(self, "out", &self->out_tensor, &self->own);
+  print_save(self, "lse", &self->lse, NULL);
+  if (wide) ptc_cuda_attention_wide_prelude(self);
+  print_entry(self, !wide ? 0 : self->num_own <= 256 ? 2 : 1);
+  if (wide)
+    ptc_cuda_attention_wide_forward(self);
+  else
+    ptc_str_append(self->out, forward_text);
+  const int64_t tiles = self->num_outer * ((self->num_rows + TILE - 1) / TILE);
+  *out_shape = ptc_cuda_shape(self->arena, &tiles, 1, 0);
+}
+
+static void print_backward(ptc_attention_c_t *self, ptc_kernel_shape_t *out_shape) {
+  const ptc_dim_set_t dot = {1, {self->at->dot}};
+  const bool has_bias = self->dbias.param >= 0, wide = has_bias || is_wide(self);
+  print_load(self, "out", &self->out_tensor, &self->own);
+  print_load(self, "lse", &self->lse, NULL);
+  print_load(self, "dout", &self->dout, &self->own);
+  print_save(self, "dq", &self->dq, &dot);
+  print_save(self, "dk", &self->dkey, &dot);
+  print_save(self, "dv", &self->dval, &self->own);
+  print_save(self, "dbias", &self->dbias, NULL);
+  ptc_str_printf(self->out, "enum { OUTER = %" PRId64 ", NUM_PARAMS = %d };\n", self->num_outer,
+                 self->kernel->num_params);
+  int64_t tiles[4] = {(self->num_outer * self->num_rows + TILE - 1) / TILE,
+                      self->num_outer * ((self->num_keys + TILE - 1) / TILE),
+                      self->num_outer * ((self->num_rows + TILE - 1) / TILE)};
+  if (wide) ptc_cuda_attention_wide_prelude(self);
+  if (has_bias) tiles[3] = ptc_cuda_attention_bias_prelude(self);
+  print_entry(self, wide ? 1 : 0);
+  ptc_str_append(self->out, row_sums_text);
+  if (wide) {
+    ptc_cuda_attention_wide_backward(self);
+  } else {
+    ptc_str_append(self->out, backward_text);
+    ptc_str_append(self->out, backward_loop_text);
+  }
+  *out_shape =
+      ptc_cuda_shape(self->arena, tiles, has_bias ? 4 : 3, self->num_outer * self->num_rows * 4);
 }
 
 ptc_status_t ptc_cuda_attention(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
@@ -351,32 +405,10 @@ ptc_status_t ptc_cuda_attention(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_
   ptc_attention_c_t self;
   PTC_TRY(ptc_attention_roles(&self, diag, arena, kernel, out));
   PTC_TRY(check_size(&self));
-  const ptc_dim_set_t dot = {1, {self.at->dot}};
   print_common(&self);
-  const int64_t row_tiles = (self.num_rows + TILE - 1) / TILE,
-                key_tiles = (self.num_keys + TILE - 1) / TILE;
-  if (!self.grad) {
-    print_save(&self, "out", &self.out_tensor, &self.own);
-    print_save(&self, "lse", &self.lse, NULL);
-    print_entry(&self);
-    ptc_str_append(out, forward_text);
-    const int64_t tiles = self.num_outer * row_tiles;
-    *out_shape = ptc_cuda_shape(arena, &tiles, 1, 0);
-    return PTC_OK;
-  }
-  print_load(&self, "out", &self.out_tensor, &self.own);
-  print_load(&self, "lse", &self.lse, NULL);
-  print_load(&self, "dout", &self.dout, &self.own);
-  print_save(&self, "dq", &self.dq, &dot);
-  print_save(&self, "dk", &self.dkey, &dot);
-  print_save(&self, "dv", &self.dval, &self.own);
-  ptc_str_printf(out, "enum { OUTER = %" PRId64 ", NUM_PARAMS = %d };\n", self.num_outer,
-                 kernel->num_params);
-  print_entry(&self);
-  ptc_str_append(out, backward_text);
-  ptc_str_append(out, backward_loop_text);
-  const int64_t tiles[3] = {(self.num_outer * self.num_rows + TILE - 1) / TILE,
-                            self.num_outer * key_tiles, self.num_outer * row_tiles};
-  *out_shape = ptc_cuda_shape(arena, tiles, 3, self.num_outer * self.num_rows * 4);
+  if (self.grad)
+    print_backward(&self, out_shape);
+  else
+    print_forward(&self, out_shape);
   return PTC_OK;
 }

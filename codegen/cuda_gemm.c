@@ -1,6 +1,6 @@
 // GEMM in CUDA. bf16 and f16 operands: 128 x 128 x 32 tiles, three cp.async stages in swizzled shared
-// memory, ldmatrix, mma.sync m16n8k16 with f32 accumulators. f32 operands: exact, 64 x 64 x 16 tiles of
-// FMAs. Either way the tile of sums passes through shared memory, so that the epilogue reads and writes
+// memory, ldmatrix, mma.sync m16n8k16 with f32 accumulators. f32 operands, and dtypes that differ: exact, 64 x 64 x 16
+// tiles of FMAs. Either way the tile of sums passes through shared memory, so that the epilogue reads and writes
 // whole lines.
 #include <inttypes.h>
 #include <string.h>
@@ -344,9 +344,14 @@ static void print_exact(const ptc_kernel_t *kernel, ptc_arena_t *arena, const op
                    along_rows ? "e % 64" : "e / 16", along_rows ? "e / 64" : "e % 16",
                    side ? "col" : "row", side ? "tb" : "ta", side ? n : m, k);
     if (o->load)
-      ptc_str_printf(out,
-                     "((const float *)call->params[%d])[%s_batch(z) + %s_rows(row) + %s_depth(kk)]",
-                     o->load->param, o->name, o->name, o->name);
+      ptc_str_append(
+          out,
+          ptc_c_from_storage(
+              arena, o->load->dtype,
+              ptc_arena_printf(
+                  arena,
+                  "((const %s *)call->params[%d])[%s_batch(z) + %s_rows(row) + %s_depth(kk)]",
+                  ptc_c_storage_type(o->load->dtype), o->load->param, o->name, o->name, o->name)));
     else
       ptc_str_printf(out, "%s_value(call, z, row, kk)", o->name);
     ptc_str_append(out, " : 0.0f;\n    }\n");
@@ -375,13 +380,17 @@ static void print_exact(const ptc_kernel_t *kernel, ptc_arena_t *arena, const op
   ptc_str_append(out, "    }\n}\n");
 }
 
+static bool is_operand_dtype(ptc_dtype_t dtype) {
+  return dtype == PTC_F32 || dtype == PTC_BF16 || dtype == PTC_F16;
+}
+
 ptc_status_t ptc_cuda_gemm(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
                            ptc_str_t *out, ptc_kernel_shape_t *out_shape) {
   const ptc_gemm_t *g = &kernel->gemm;
   operand_t a = make_operand(kernel, "A", g->a, g->m), b = make_operand(kernel, "B", g->b, g->n);
   const ptc_dtype_t da = kernel->exprs[g->a].dtype, db = kernel->exprs[g->b].dtype;
-  const bool half = da == db && (da == PTC_BF16 || da == PTC_F16);
-  if (!half && (da != PTC_F32 || db != PTC_F32))
+  const bool half = da == db && da != PTC_F32;
+  if (!is_operand_dtype(da) || !is_operand_dtype(db))
     return ptc_error(diag, kernel->loc, PTC_UNSUPPORTED, "codegen-unsupported",
                      "a GEMM of %s by %s has no CUDA kernel yet", ptc_dtype_name(da),
                      ptc_dtype_name(db));

@@ -1,9 +1,11 @@
-// Proves: the CUDA source of every kernel of the samples compiles with NVRTC, without a warning,
-// for each target. Needs NVRTC, but no GPU; without NVRTC it says so and passes.
+// Proves: the CUDA source of every kernel of the samples, and of attention at the widths of published models,
+// compiles with NVRTC, without a warning, for each target. Needs NVRTC, but no GPU; without NVRTC it says so and passes.
 #include <stdlib.h>
+#include <string.h>
 
 #include "codegen/cuda_codegen.h"
 #include "codegen/nvrtc.h"
+#include "ir/text.h"
 #include "passes/pass.h"
 #include "tests/support/kernel_groups.h"
 #include "tests/support/small_models.h"
@@ -93,5 +95,103 @@ static void test_samples(void) {
   ptc_diag_deinit(&diag);
 }
 
-static const unit_test_t tests[] = {{"samples", test_samples}};
+// --- attention with wide heads, gradients of biases
+
+typedef struct program_s {
+  const char *name, *text;
+} program_t;
+
+#define HEADS(dtype, dot, own, more)               \
+  "module \"t\"\n"                                 \
+  "input @q : " dtype "[b=2, s=70, h=3, k=" dot    \
+  "]\n"                                            \
+  "input @key : " dtype "[b=2, t=70, h=3, k=" dot  \
+  "]\n"                                            \
+  "input @val : " dtype "[b=2, t=70, h=3, w=" own  \
+  "]\n"                                            \
+  "input @dout : " dtype "[b=2, s=70, h=3, w=" own \
+  "]\n"                                            \
+  "input @bias : f32[h=3, s=70, t=70]\n"           \
+  "func @f(%q = @q, %key = @key, %val = @val, %dout = @dout, %bias = @bias) {\n" more "}\n"
+#define PLAIN(attrs)                                                                           \
+  "  %out, %lse = attention %q, %key, %val {attend = t, dot = k, scale = 0.1" attrs            \
+  "}\n"                                                                                        \
+  "  %dq, %dkey, %dval = attention_grad %q, %key, %val, %out, %lse, %dout {attend = t, dot = " \
+  "k, scale = 0.1" attrs                                                                       \
+  "}\n"                                                                                        \
+  "  return output \"out\" = %out, output \"dq\" = %dq, output \"dkey\" = %dkey, output "      \
+  "\"dval\" = %dval\n"
+#define BIASED                                                                                \
+  "  %out, %lse = attention %q, %key, %val, %bias {attend = t, dot = k, scale = 0.1, bias = " \
+  "true}\n"                                                                                   \
+  "  %dq, %dkey, %dval, %dbias = attention_grad %q, %key, %val, %bias, %out, %lse, %dout "    \
+  "{attend = t, dot = k, scale = 0.1, bias = true}\n"                                         \
+  "  return output \"out\" = %out, output \"dq\" = %dq, output \"dkey\" = %dkey, output "     \
+  "\"dval\" = %dval, output \"dbias\" = %dbias\n"
+static const program_t programs[] = {
+    {"192 and 128, bf16", HEADS("bf16", "192", "128", PLAIN(""))},
+    {"biased, f32", HEADS("f32", "128", "128", BIASED)},
+    {"256, f16, capped", HEADS("f16", "256", "256", PLAIN(", softcap = 5.0"))},
+    {"narrow and biased, bf16", HEADS("bf16", "64", "40", BIASED)},
+    {"512, f32", HEADS("f32", "512", "512", PLAIN(""))},
+    {"128, f32", HEADS("f32", "128", "128", PLAIN(""))},
+};
+
+// Marks every op but the return as a kernel of its own, and compiles it.
+static void compile_each(compile_t *compile, const program_t *program) {
+  ptc_module_t *module = NULL;
+  UNIT_CHECK(ptc_module_parse(compile->diag, program->name, program->text, strlen(program->text),
+                              &module) == PTC_OK,
+             program->name);
+  if (module)
+    for (ptc_op_t *op = module->funcs->body->first; op->next; op = op->next)
+      compile_group(compile, &op, 1);
+  UNIT_CHECK(compile->num_failed == 0 && compile->num_kernels > 0, program->name);
+  if (compile->num_failed) ptc_diag_print(compile->diag, stderr, PTC_DIAG_TEXT, false);
+  ptc_module_destroy(module);
+}
+
+// PTC_CASES: how many programs, each for every target; one for one target without it.
+static void test_programs(void) {
+  static const char *const targets[] = {"sm_90a", "sm_80", "sm_100"};
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_nvrtc_t *nvrtc = ptc_nvrtc_open(&diag);
+  const bool all = getenv("PTC_CASES") != NULL;
+  const int cases = all ? atoi(getenv("PTC_CASES")) : 1;
+  for (int i = 0; nvrtc && i < (int)(sizeof programs / sizeof *programs) && i < cases; ++i)
+    for (int t = 0; t < (all ? 3 : 1); ++t) {
+      compile_t compile = {.nvrtc = nvrtc, .diag = &diag, .target = targets[t]};
+      compile_each(&compile, &programs[i]);
+      printf("%s: %ld kernels for %s\n", programs[i].name, (long)compile.num_kernels, targets[t]);
+      ptc_arena_deinit(&compile.arena);
+    }
+  ptc_nvrtc_close(nvrtc);
+  ptc_diag_deinit(&diag);
+}
+
+// Needs no NVRTC: what is printed, and what is refused.
+static void test_refused(void) {
+  static const program_t wide = {"too wide", HEADS("f32", "520", "64", PLAIN(""))};
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_module_t *module = NULL;
+  CU_ASSERT_EQUAL_FATAL(ptc_module_parse(&diag, wide.name, wide.text, strlen(wide.text), &module),
+                        PTC_OK);
+  ptc_arena_t arena = {0};
+  ptc_built_kernel_t built;
+  ptc_op_t *op = module->funcs->body->first;
+  CU_ASSERT_EQUAL_FATAL(ptc_build_kernel(&diag, &arena, "k", &op, 1, &built), PTC_OK);
+  ptc_str_t source = {0};
+  ptc_kernel_shape_t shape;
+  CU_ASSERT_EQUAL(ptc_codegen_cuda(&diag, &arena, built.kernel, &source, &shape), PTC_UNSUPPORTED);
+  CU_ASSERT(diag.num_items == 1 && strstr(diag.items[0].message, "heads of 520 and 64 elements"));
+  ptc_str_deinit(&source);
+  ptc_arena_deinit(&arena);
+  ptc_module_destroy(module);
+  ptc_diag_deinit(&diag);
+}
+
+static const unit_test_t tests[] = {
+    {"samples", test_samples}, {"programs", test_programs}, {"refused", test_refused}};
 UNIT_MAIN("cuda compile", tests)
