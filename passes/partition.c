@@ -20,6 +20,7 @@
 static ptc_status_t partition_func(ptc_part_t *p, ptc_func_t *func) {
   ptc_part_begin_func(p, func);
   ptc_status_t status = ptc_part_infer(p);
+  if (status == PTC_OK) status = ptc_part_order_sums(p);
   if (status == PTC_OK) status = ptc_part_insert(p);
   ptc_part_end_func(p);
   return status;

@@ -125,6 +125,10 @@ int32_t ptc_part_plan(ptc_part_t *p, const ptc_type_t *from, const ptc_type_t *t
 ptc_value_t *ptc_part_reshard(ptc_part_t *p, ptc_value_t *value, const ptc_type_t *target,
                               ptc_op_t *use);
 
+// --- partition_sums.c
+// Orders the sums of integers in p->func, after inference.
+ptc_status_t ptc_part_order_sums(ptc_part_t *p);
+
 // --- partition_insert.c
 ptc_status_t ptc_part_insert(ptc_part_t *p);  // p->func
 

@@ -8,9 +8,11 @@
 #include "ir/limbs.h"
 #include "ir/text.h"
 #include "passes/build_kernels.h"
+#include "passes/pass.h"
 #include "tests/support/interp_case.h"
 #include "tests/support/kernel_run.h"
 #include "tests/support/pass_runner.h"
+#include "tests/support/small_models.h"
 #include "tests/support/unit.h"
 
 // --- the oracle: bits of 2^-298 and up, one per place
@@ -290,8 +292,41 @@ static void test_optimizer(void) {
   CU_ASSERT_EQUAL(several, want);
 }
 
+// --- on several devices: whatever is sharded, whole or padded, one sum over each axis
+
+static void see_sum(ptc_op_t *op, void *arg) {
+  const bool limbs = op->results && op->num_results == 1 && op->results[0]->type->num_dims == 1 &&
+                     strcmp(op->results[0]->type->dims[0].name, PTC_LIMBS_DIM) == 0;
+  if (op->opcode == PTC_OP_ALL_REDUCE && limbs) ++*(int *)arg;
+}
+
+static void test_collectives(void) {
+  static const struct {
+    int dp, tp, zero, want;
+  } rows_of[] = {{2, 1, 0, 0}, {2, 1, 1, 1}, {1, 2, 0, 1}, {2, 2, 1, 2}};
+  for (int r = 0; r < 4; r++) {
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_module_t *module = small_model_lower(&small_models[0], NULL, 0, &diag);
+    CU_ASSERT_FATAL(module != NULL);
+    ptc_attrs_set_int(module, &module->config, "dp", rows_of[r].dp);
+    ptc_attrs_set_int(module, &module->config, "tp", rows_of[r].tp);
+    ptc_attrs_set_int(module, &module->config, "zero", rows_of[r].zero);
+    ptc_pass_ctx_t ctx;
+    ptc_pass_ctx_init(&ctx, &(ptc_pass_options_t){.stop_after = "partition"});
+    CU_ASSERT_EQUAL(ptc_pipeline_train(&ctx, module), PTC_OK);
+    int count = 0;
+    ptc_block_walk(ptc_module_find_func(module, "train")->body, see_sum, &count);
+    CU_ASSERT_EQUAL(count, rows_of[r].want);
+    ptc_pass_ctx_deinit(&ctx);
+    ptc_module_destroy(module);
+    ptc_diag_deinit(&diag);
+  }
+}
+
 static const unit_test_t tests[] = {{"exact", test_exact},
                                     {"rounding", test_rounding},
                                     {"shards", test_shards},
-                                    {"optimizer", test_optimizer}};
+                                    {"optimizer", test_optimizer},
+                                    {"collectives", test_collectives}};
 UNIT_MAIN("norm", tests)
