@@ -35,7 +35,8 @@ ptc_tensor_t *ptc_interp_global_on(ptc_interp_t *interp, const ptc_global_t *glo
                                    int32_t device);
 // On device 0.
 ptc_tensor_t *ptc_interp_global(ptc_interp_t *interp, const ptc_global_t *global);
-// Gives each device its part of |whole|: all instances, each row-major in global extents.
+// Gives each device its part of |whole|: all instances, each row-major in global extents. No slot: those belong to
+// one micro-batch each.
 void ptc_interp_set(ptc_interp_t *interp, const ptc_global_t *global, const double *whole);
 // Puts the parts of all devices together. "interp-replicas" (PTC_INTERNAL): devices that hold the same element
 // differ in it, by one bit or more.

@@ -76,7 +76,7 @@ void ptc_interp_set(ptc_interp_t *interp, const ptc_global_t *global, const doub
     ptc_tensor_t *tensor = ptc_interp_global_on(interp, global, device);
     walk_t walk;
     walk_init(&walk, interp, global->type, device);
-    for (int64_t r = 0; r < tensor->num_instances; r++) {
+    for (int64_t r = 0; r < ptc_type_num_instances(global->type); r++) {
       for (int64_t i = 0; i < tensor->num_elements; i++) {
         int64_t at = walk_next(&walk);
         tensor->data[r * tensor->num_elements + i] =
@@ -91,12 +91,12 @@ void ptc_interp_set(ptc_interp_t *interp, const ptc_global_t *global, const doub
 static ptc_status_t take_part(ptc_interp_t *interp, const ptc_type_t *type, const char *name,
                               int32_t device, const ptc_tensor_t *tensor, double *whole,
                               int32_t *owner) {
-  const int64_t size = ptc_type_num_elements(type);
+  const int64_t size = ptc_type_num_elements(type), instances = ptc_type_num_instances(type);
   ptc_module_t *module = ptc_interp_module(interp);
   ptc_status_t status = PTC_OK;
   walk_t walk;
   walk_init(&walk, interp, type, device);
-  for (int64_t i = 0; i < tensor->num_instances * tensor->num_elements && status == PTC_OK; i++) {
+  for (int64_t i = 0; i < instances * tensor->num_elements && status == PTC_OK; i++) {
     int64_t offset = walk_next(&walk), at = i / tensor->num_elements * size + offset;
     if (offset < 0) continue;
     if (owner[at] && memcmp(&whole[at], &tensor->data[i], sizeof(double)) != 0)

@@ -6,9 +6,11 @@
 
 #include "frontend/driver/compile.h"
 #include "ir/op.h"
+#include "passes/check_semantics.h"
 #include "passes/pass.h"
 #include "tests/support/kernel_eval.h"
 #include "tests/support/random_model.h"
+#include "tests/support/stage_run.h"
 #include "tests/support/unit.h"
 
 // The fixed seeds reach every collective by themselves; the random ones look further.
@@ -18,7 +20,7 @@ enum { FIXED_CASES = 16, DEFAULT_CASES = 8 };
 // moments: there only what is not a number anymore, as padding that is read, shows.
 static const double EXACT_BOUND = 5e-5, HALF_BOUND = 1;
 
-static int64_t op_counts[PTC_NUM_OPS], num_done;
+static int64_t op_counts[PTC_NUM_OPS], num_done, num_split;
 
 static int64_t pick(uint64_t *random, int64_t count) {
   return (int64_t)(unit_random(random) % (uint64_t)count);
@@ -43,6 +45,9 @@ static void add_settings(uint64_t *random, ptc_str_t *text) {
   ptc_str_printf(text, "  dp = %d\n  ep = %d\n  cp = %d\n  tp = %d\n  zero = %d\n", mesh[0],
                  mesh[1], mesh[2], mesh[3], (int)pick(random, 4));
   if (pick(random, 2)) ptc_str_append(text, "  sequence_parallel = on\n");
+  static const char *const schedules[] = {"gpipe", "1f1b", "zero_bubble", "interleaved"};
+  if (pick(random, 3) == 0)
+    ptc_str_printf(text, "  pp = 2\n  schedule = %s\n", schedules[pick(random, 4)]);
   // A layout that nobody would choose is one, too.
   static const char *const shards[] = {"emb on tp over v", "emb on tp over d", "tab on tp over m"};
   if (mesh[3] > 1 && pick(random, 3) == 0)
@@ -89,6 +94,43 @@ static const char *check_kernels(ptc_module_t *module) {
   return NULL;
 }
 
+// Whether a model's form cannot be split over stages.
+static bool is_split_refused(const ptc_diag_t *diag) {
+  for (int64_t i = 0; i < diag->num_items; i++)
+    if (strncmp(diag->items[i].id, "split-", 6) == 0) return true;
+  return false;
+}
+
+// Runs the stages of a pipeline, each on its devices, beside the unsplit program; NULL if they agree in every bit.
+static const char *check_stages(ptc_module_t *module) {
+  ptc_pass_ctx_t ctx;
+  ptc_pass_ctx_init(&ctx, NULL);
+  ptc_stages_t *stages = NULL;
+  const char *what = NULL;
+  ptc_str_t report = {0};
+  if (ptc_split_stages(&ctx, module, &stages) == PTC_OK) {
+    ptc_interp_t *whole = ptc_interp_create(module, PTC_INTERP_TYPED);
+    stage_run_t stage_run;
+    stage_run_open(&stage_run, stages, PTC_INTERP_TYPED);
+    ptc_semantics_fill(whole, module, 11);
+    stage_run_load(&stage_run, whole, module);
+    if (ptc_interp_run(whole, "train") != PTC_OK || !stage_run_step(&stage_run, true))
+      what = "does not run in stages";
+    else if (!stage_run_compare(&stage_run, whole, module, true, 0, &report))
+      what = "is something else in stages";
+    stage_run_close(&stage_run);
+    ptc_interp_destroy(whole);
+    num_split++;
+  } else if (!is_split_refused(module->diag)) {
+    what = "is not split";
+  }
+  if (report.len) fprintf(stderr, "%s\n", report.data);
+  ptc_str_deinit(&report);
+  ptc_stages_destroy(stages);
+  ptc_pass_ctx_deinit(&ctx);
+  return what;
+}
+
 // False if the mesh is refused.
 static bool run_text(const ptc_str_t *text, uint64_t seed) {
   ptc_diag_t diag;
@@ -103,6 +145,7 @@ static bool run_text(const ptc_str_t *text, uint64_t seed) {
   else if (run(module, NULL, passes, 3) != PTC_OK)
     what = "is not what it was";
   bool refused = is_refused(&diag);
+  if (!what && ptc_attrs_int(&module->config, "pp", 1) > 1) what = check_stages(module);
   if (!what) what = check_kernels(module);
   if (!what) {
     for (ptc_func_t *func = module->funcs; func; func = func->next)
@@ -140,7 +183,7 @@ static void test_models(void) {
   for (int64_t i = 0; i < count; i++) run_case(seed + (uint64_t)i);
   // A mesh is found for nearly every model.
   CU_ASSERT(num_done * 10 >= (FIXED_CASES + count) * 9);
-  printf(" %" PRId64 " cases ", num_done);
+  printf(" %" PRId64 " cases, %" PRId64 " in stages ", num_done, num_split);
 }
 
 // After test_models: the collectives were used. Few programs need an all_to_all.

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,21 @@ void stage_run_close(stage_run_t *run) {
   for (int32_t i = 0; i < run->stages->num_stages; i++) ptc_interp_destroy(run->interps[i]);
   free(run->interps);
   ptc_mail_destroy(run->mail);
+}
+
+// The whole of a global or result, whatever devices hold it. Devices that disagree end the test.
+static ptc_tensor_t *whole_of(ptc_interp_t *interp, const ptc_global_t *global) {
+  ptc_tensor_t *tensor;
+  if (ptc_interp_whole(interp, global, &tensor) == PTC_OK) return tensor;
+  fprintf(stderr, "devices disagree about %s\n", global->path);
+  abort();
+}
+
+static const ptc_tensor_t *whole_result(ptc_interp_t *interp, int32_t index) {
+  const ptc_tensor_t *tensor;
+  if (ptc_interp_whole_result(interp, index, &tensor) == PTC_OK) return tensor;
+  fprintf(stderr, "devices disagree about result %d\n", (int)index);
+  abort();
 }
 
 // Instance |i| of |global|'s leading count as an instance of |whole|, or -1.
@@ -48,16 +64,21 @@ static double *find_elements(ptc_tensor_t *tensor, const ptc_global_t *whole,
 void stage_run_load(stage_run_t *run, ptc_interp_t *whole, const ptc_module_t *module) {
   for (int32_t s = 0; s < run->stages->num_stages; s++) {
     const ptc_module_t *stage = run->stages->modules[s];
-    for (int64_t g = 0; g < stage->num_globals; g++)
-      for (int64_t i = 0; i < leading_count(stage->globals[g]); i++)
+    for (int64_t g = 0; g < stage->num_globals; g++) {
+      const ptc_global_t *global = stage->globals[g];
+      if (global->kind == PTC_GLOBAL_SLOT) continue;
+      double *to = whole_of(run->interps[s], global)->data;
+      for (int64_t i = 0; i < leading_count(global); i++) {
         for (int64_t w = 0; w < module->num_globals; w++) {
           int64_t count = 0;
-          const double *from = find_elements(ptc_interp_global(whole, module->globals[w]),
-                                             module->globals[w], stage->globals[g], i, &count);
-          if (!from) continue;
-          double *to = ptc_interp_global(run->interps[s], stage->globals[g])->data + i * count;
-          memcpy(to, from, (size_t)count * sizeof(double));
+          if (find_instance(global, i, module->globals[w]) < 0) continue;
+          const double *from = find_elements(whole_of(whole, module->globals[w]),
+                                             module->globals[w], global, i, &count);
+          memcpy(to + i * count, from, (size_t)count * sizeof(double));
         }
+      }
+      ptc_interp_spread(run->interps[s], global);
+    }
   }
 }
 
@@ -119,16 +140,19 @@ bool stage_run_compare_states(stage_run_t *run, ptc_interp_t *whole, const ptc_m
                               double tolerance, ptc_str_t *report) {
   for (int64_t w = 0; w < module->num_globals; w++) {
     const ptc_global_t *global = module->globals[w];
+    // Who does not read an input or setting does not round it.
+    if (global->kind == PTC_GLOBAL_INPUT || global->kind == PTC_GLOBAL_SETTING) continue;
     for (int64_t i = 0; i < leading_count(global); i++) {
       int copies = 0;
-      ptc_tensor_t *tensor = ptc_interp_global(whole, global);
+      ptc_tensor_t *tensor = whole_of(whole, global);
       const int64_t size = tensor->num_elements * tensor->num_instances / leading_count(global);
       for (int32_t s = 0; s < run->stages->num_stages; s++)
         for (int64_t g = 0; g < run->stages->modules[s]->num_globals; g++) {
           const ptc_global_t *part = run->stages->modules[s]->globals[g];
           int64_t count = 0;
-          const double *there =
-              find_elements(ptc_interp_global(run->interps[s], part), part, global, i, &count);
+          const double *there = NULL;
+          if (find_instance(global, i, part) >= 0)
+            there = find_elements(whole_of(run->interps[s], part), part, global, i, &count);
           if (!there) continue;
           copies++;
           if (equal(tensor->data + i * size, there, size, tolerance)) continue;
@@ -136,7 +160,7 @@ bool stage_run_compare_states(stage_run_t *run, ptc_interp_t *whole, const ptc_m
                          s);
           return false;
         }
-      if (copies == 0 && global->kind != PTC_GLOBAL_INPUT) {
+      if (copies == 0) {
         ptc_str_printf(report, "%s of turn %lld is on no stage", global->path, (long long)i);
         return false;
       }
@@ -154,7 +178,7 @@ static const double *find_result(const stage_run_t *run, const char *name,
     for (int32_t r = 0; r < func->num_results; r++) {
       const ptc_result_t *result = &func->results[r];
       if (result->kind != wanted->kind) continue;
-      const ptc_tensor_t *tensor = ptc_interp_result(run->interps[s], r);
+      const ptc_tensor_t *tensor = whole_result(run->interps[s], r);
       const int64_t count = tensor->num_elements * tensor->num_instances;
       if (wanted->kind == PTC_RESULT_VALUE) {
         if (strcmp(result->name, wanted->name) != 0) continue;
@@ -171,14 +195,13 @@ static const double *find_result(const stage_run_t *run, const char *name,
   return found;
 }
 
-static bool compare_results(const stage_run_t *run, const ptc_interp_t *whole,
-                            const ptc_module_t *module, bool train, double tolerance,
-                            ptc_str_t *report) {
+static bool compare_results(const stage_run_t *run, ptc_interp_t *whole, const ptc_module_t *module,
+                            bool train, double tolerance, ptc_str_t *report) {
   const ptc_func_t *func = ptc_module_find_func(module, train ? "train" : "eval");
   for (int32_t r = 0; r < func->num_results; r++) {
     const ptc_result_t *result = &func->results[r];
     if (result->kind == PTC_RESULT_STATE) continue;
-    const ptc_tensor_t *tensor = ptc_interp_result(whole, r);
+    const ptc_tensor_t *tensor = whole_result(whole, r);
     const int64_t all = tensor->num_elements * tensor->num_instances;
     const int64_t parts = result->kind == PTC_RESULT_GRAD ? leading_count(result->global) : 1;
     for (int64_t i = 0; i < parts; i++) {

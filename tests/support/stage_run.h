@@ -1,4 +1,5 @@
-// The stages of a pipeline on the interpreter, each on a thread of its own, by their schedules.
+// The stages of a pipeline on the interpreter, each on a thread of its own (which runs all devices of the stage), by
+// their schedules.
 #ifndef PTC_TESTS_SUPPORT_STAGE_RUN_H_
 #define PTC_TESTS_SUPPORT_STAGE_RUN_H_
 
@@ -18,7 +19,7 @@ void stage_run_load(stage_run_t *run, ptc_interp_t *whole, const ptc_module_t *m
 // One step (train), or eval; false if a stage fails, or something sent is not received.
 bool stage_run_step(stage_run_t *run, bool train);
 
-// Compares the globals of |whole|'s module with those of the stages; as below.
+// Compares the state of |whole|'s module with that of the stages; as below.
 bool stage_run_compare_states(stage_run_t *run, ptc_interp_t *whole, const ptc_module_t *module,
                               double tolerance, ptc_str_t *out_report);
 // The same and all results of the last run of train or eval: equal, or (tolerance > 0) up to |tolerance| times the
