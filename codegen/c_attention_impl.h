@@ -90,5 +90,9 @@ void ptc_attention_add_phase(ptc_attention_c_t *self, ptc_kernel_shape_t *shape,
 // --- scores (c_attention_scores.c): block_kind, sub_kinds, mask_mixed, add_bias, draw_keep, each if the
 // kernel has what it is for.
 void ptc_attention_print_scores(ptc_attention_c_t *self);
+// Prints declarations that bound the mask over the keys first..last-1 and the rows from range->low_NAME to
+// range->high_NAME; the outer dims' indices are in scope. |out_low|, |out_high|: texts of doubles, 0 or 1.
+void ptc_attention_mask_bounds(ptc_attention_c_t *self, const char **out_low,
+                               const char **out_high);
 
 #endif  // PTC_CODEGEN_C_ATTENTION_IMPL_H_

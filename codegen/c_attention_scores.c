@@ -292,6 +292,16 @@ static void print_range(ptc_attention_c_t *self) {
   ptc_attention_printf(self, "  return r;\n}\n\n");
 }
 
+void ptc_attention_mask_bounds(ptc_attention_c_t *self, const char **out_low,
+                               const char **out_high) {
+  ptc_c_scope_t scope;
+  begin_scope(self, &scope);
+  interval_t *known = PTC_ARENA_ARRAY(self->arena, interval_t, self->kernel->num_exprs + 1);
+  const interval_t bounds = print_bounds(self, &scope, known, self->at->mask);
+  *out_low = bounds.low;
+  *out_high = bounds.high;
+}
+
 static void print_block_kind(ptc_attention_c_t *self) {
   const ptc_kx_t mask = self->at->mask;
   print_range(self);
@@ -304,13 +314,11 @@ static void print_block_kind(ptc_attention_c_t *self) {
       "                      int64_t first, int64_t last) {\n");
   ptc_c_params(self->out, self->kernel, 2);
   ptc_attention_print_outer(self, self->kernel->exprs[mask].varies, 2);
-  ptc_c_scope_t scope;
-  begin_scope(self, &scope);
-  interval_t *known = PTC_ARENA_ARRAY(self->arena, interval_t, self->kernel->num_exprs + 1);
-  const interval_t bounds = print_bounds(self, &scope, known, mask);
+  const char *low, *high;
+  ptc_attention_mask_bounds(self, &low, &high);
   ptc_attention_printf(self,
-                       "  return %s != 0.0 ? EVERYTHING : %s != 0.0 ? MIXED : NOTHING;\n}\n\n",
-                       bounds.low, bounds.high);
+                       "  return %s != 0.0 ? EVERYTHING : %s != 0.0 ? MIXED : NOTHING;\n}\n\n", low,
+                       high);
 }
 
 void ptc_attention_print_scores(ptc_attention_c_t *self) {

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 
 #include "codegen/cuda_attention_impl.h"
-#include "codegen/cuda_codegen.h"
 
 enum { TILE = 32, SHARED_BYTES = 48 << 10, MAX_WIDTH = 512 };
 
@@ -95,7 +94,7 @@ static void print_of_score(const ptc_attention_c_t *self, const char *type, cons
 }
 
 // What is common to both directions: sizes, operands, the score and its mask, bias and dropout.
-static void print_common(const ptc_attention_c_t *self) {
+static void print_scores(const ptc_attention_c_t *self) {
   ptc_str_t *out = self->out;
   ptc_cuda_prelude(out, self->kernel);
   const ptc_dim_set_t dot = {1, {self->at->dot}};
@@ -146,6 +145,25 @@ static void print_common(const ptc_attention_c_t *self) {
                  "    x = (y > x || y != y) ? y : x;\n"
                  "  }\n"
                  "  return x;\n}\n");
+}
+
+void ptc_cuda_attention_common(const ptc_attention_c_t *self) {
+  const ptc_dim_set_t dot = {1, {self->at->dot}};
+  print_scores(self);
+  if (!self->grad) {
+    print_save(self, "out", &self->out_tensor, &self->own);
+    print_save(self, "lse", &self->lse, NULL);
+    return;
+  }
+  print_load(self, "out", &self->out_tensor, &self->own);
+  print_load(self, "lse", &self->lse, NULL);
+  print_load(self, "dout", &self->dout, &self->own);
+  print_save(self, "dq", &self->dq, &dot);
+  print_save(self, "dk", &self->dkey, &dot);
+  print_save(self, "dv", &self->dval, &self->own);
+  print_save(self, "dbias", &self->dbias, NULL);
+  ptc_str_printf(self->out, "enum { OUTER = %" PRId64 ", NUM_PARAMS = %d };\n", self->num_outer,
+                 self->kernel->num_params);
 }
 
 // |blocks|: how many are to run on a multiprocessor at a time, which bounds the registers; 0: NVRTC's choice.
@@ -229,12 +247,12 @@ static const char row_sums_text[] =
     "  float *const sums = (float *)call->params[NUM_PARAMS];\n"
     "  if (call->phase == 0) {\n"
     "    const int at = blockIdx.x * 32 + r, o = at / ROWS, row = at % ROWS;\n"
-    "    if (at >= OUTER * ROWS) return;\n"
+    "    const bool live = at < OUTER * ROWS;\n"
     "    float sum = 0.0f;\n"
-    "    for (int c = sub; c < OWN; c += 8)\n"
+    "    for (int c = sub; live && c < OWN; c += 8)\n"
     "      sum = fmaf(dout_load(call, o, row, 0, c), out_load(call, o, row, 0, c), sum);\n"
     "    sum = sum8(sum);\n"
-    "    if (sub == 0) sums[at] = sum;\n"
+    "    if (live && sub == 0) sums[at] = sum;\n"
     "    return;\n"
     "  }\n";
 
@@ -359,8 +377,6 @@ static ptc_status_t check_size(const ptc_attention_c_t *self) {
 
 static void print_forward(ptc_attention_c_t *self, ptc_kernel_shape_t *out_shape) {
   const bool wide = is_wide(self);
-  print_save(self, "out", &self->out_tensor, &self->own);
-  print_save(self, "lse", &self->lse, NULL);
   if (wide) ptc_cuda_attention_wide_prelude(self);
   print_entry(self, !wide ? 0 : self->num_own <= 256 ? 2 : 1);
   if (wide)
@@ -372,17 +388,7 @@ static void print_forward(ptc_attention_c_t *self, ptc_kernel_shape_t *out_shape
 }
 
 static void print_backward(ptc_attention_c_t *self, ptc_kernel_shape_t *out_shape) {
-  const ptc_dim_set_t dot = {1, {self->at->dot}};
   const bool has_bias = self->dbias.param >= 0, wide = has_bias || is_wide(self);
-  print_load(self, "out", &self->out_tensor, &self->own);
-  print_load(self, "lse", &self->lse, NULL);
-  print_load(self, "dout", &self->dout, &self->own);
-  print_save(self, "dq", &self->dq, &dot);
-  print_save(self, "dk", &self->dkey, &dot);
-  print_save(self, "dv", &self->dval, &self->own);
-  print_save(self, "dbias", &self->dbias, NULL);
-  ptc_str_printf(self->out, "enum { OUTER = %" PRId64 ", NUM_PARAMS = %d };\n", self->num_outer,
-                 self->kernel->num_params);
   int64_t tiles[4] = {(self->num_outer * self->num_rows + TILE - 1) / TILE,
                       self->num_outer * ((self->num_keys + TILE - 1) / TILE),
                       self->num_outer * ((self->num_rows + TILE - 1) / TILE)};
@@ -404,8 +410,12 @@ ptc_status_t ptc_cuda_attention(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_
                                 ptc_str_t *out, ptc_kernel_shape_t *out_shape) {
   ptc_attention_c_t self;
   PTC_TRY(ptc_attention_roles(&self, diag, arena, kernel, out));
+  if (ptc_cuda_flash_fits(&self)) {
+    ptc_cuda_flash(&self, out_shape);
+    return PTC_OK;
+  }
   PTC_TRY(check_size(&self));
-  print_common(&self);
+  ptc_cuda_attention_common(&self);
   if (self.grad)
     print_backward(&self, out_shape);
   else

@@ -3,6 +3,17 @@
 #define PTC_CODEGEN_CUDA_ATTENTION_IMPL_H_
 
 #include "codegen/c_attention_impl.h"
+#include "codegen/cuda_codegen.h"
+
+// The prelude; sizes; q_load, k_load, v_load with their *_offset; visible, bias, kept of a score; capped, slope;
+// out_store, lse_store, or for a gradient out_load, lse_load, dout_load, dq_store, dk_store, dv_store, dbias_store.
+void ptc_cuda_attention_common(const ptc_attention_c_t *self);
+
+// Whether the tensor cores can do it (cuda_flash.c): 16-bit operands of one dtype whose columns lie in 16-byte
+// chunks, at most 256 columns, no gradient of a bias.
+bool ptc_cuda_flash_fits(const ptc_attention_c_t *self);
+// The kernel on tensor cores.
+void ptc_cuda_flash(ptc_attention_c_t *self, ptc_kernel_shape_t *out_shape);
 
 // Heads of any width, and the gradient of the bias (cuda_attention_wide.c): text before the kernel, and its body
 // after the declarations of `r`, `sub`, and for the gradient phase 0.

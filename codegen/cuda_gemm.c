@@ -51,17 +51,31 @@ static operand_t make_operand(const ptc_kernel_t *kernel, const char *name, ptc_
   return operand;
 }
 
-// `static __device__ int64_t A_rows(int64_t i)`: the offset in elements of position |i| of |mask|.
+// `static inline int64_t A_rows(int i)`: the offset in elements of position |i| of |mask|. Dims that lie
+// one after another in memory are walked as one.
 static void print_offset(const ptc_kernel_t *kernel, const operand_t *operand, const char *what,
                          uint32_t mask, ptc_str_t *out) {
   ptc_str_printf(out, "static inline int64_t %s_%s(int i) {\n  return 0", operand->name, what);
+  const int64_t total = ptc_kernel_extent(kernel, mask);
   int64_t after = 1;
   for (int32_t i = kernel->num_dims - 1; i >= 0; --i) {
-    if (!(mask >> i & 1)) continue;
-    const int64_t extent = kernel->dims[i].extent;
-    if (operand->strides[i] && extent > 1)
+    if (!(mask >> i & 1) || kernel->dims[i].extent == 1) continue;
+    const int64_t stride = operand->strides[i];
+    int64_t extent = kernel->dims[i].extent;
+    for (int32_t o = i - 1; o >= 0; --o) {
+      if (!(mask >> o & 1) || kernel->dims[o].extent == 1) continue;
+      if (operand->strides[o] != stride * extent) break;
+      extent *= kernel->dims[o].extent;
+      i = o;
+    }
+    const bool outermost = after * extent == total;
+    if (stride && outermost && after == 1)
+      ptc_str_printf(out, " + (int64_t)i * %" PRId64, stride);
+    else if (stride && outermost)
+      ptc_str_printf(out, " + (int64_t)(i / %" PRId64 ") * %" PRId64, after, stride);
+    else if (stride)
       ptc_str_printf(out, " + (int64_t)(i / %" PRId64 " %% %" PRId64 ") * %" PRId64, after, extent,
-                     operand->strides[i]);
+                     stride);
     after *= extent;
   }
   ptc_str_append(out, ";\n}\n");
@@ -213,8 +227,25 @@ static void print_epilogue(const ptc_kernel_t *kernel, ptc_arena_t *arena, int64
     ptc_c_store(&scope, &kernel->stores[i], indent, out);
 }
 
+// A grid that leaves most multiprocessors idle is split along k: phase 0 writes the sums of each part of k into
+// the workspace, phase 1 adds them in order. The number of parts follows from the shape alone.
+static int64_t num_splits(const ptc_kernel_t *kernel, int64_t tiles) {
+  enum { ENOUGH_TILES = 264, LEAST_DEPTH = 512, MOST = 16 };
+  const int64_t by_depth = ptc_kernel_extent(kernel, kernel->gemm.k) / LEAST_DEPTH;
+  int64_t splits = tiles > 0 ? ENOUGH_TILES / tiles : 1;
+  splits = splits < by_depth ? splits : by_depth;
+  return splits < 2 ? 1 : splits > MOST ? MOST : splits;
+}
+
+static int64_t num_tiles(const ptc_kernel_t *kernel, int64_t side) {
+  const ptc_gemm_t *g = &kernel->gemm;
+  return ptc_kernel_extent(kernel, g->batch) *
+         ((ptc_kernel_extent(kernel, g->m) + side - 1) / side) *
+         ((ptc_kernel_extent(kernel, g->n) + side - 1) / side);
+}
+
 static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, const operand_t *a,
-                              const operand_t *b, ptc_str_t *out) {
+                              const operand_t *b, int64_t splits, ptc_str_t *out) {
   const ptc_gemm_t *g = &kernel->gemm;
   const int64_t m = ptc_kernel_extent(kernel, g->m), n = ptc_kernel_extent(kernel, g->n),
                 k = ptc_kernel_extent(kernel, g->k);
@@ -234,7 +265,14 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
   ptc_str_printf(
       out,
       "  __shared__ __align__(128) uint16_t stages[3][2][128 * 32];\n"
-      "  const int tile = blockIdx.x, z = tile / %" PRId64 ", in = tile %% %" PRId64
+      "  enum { SPLITS = %" PRId64 ", STEPS = %" PRId64
+      ", PER_SPLIT = (STEPS + SPLITS - 1) / SPLITS };\n"
+      "  const int phase1 = SPLITS > 1 && call->phase == 1;\n"
+      "  const int tile = phase1 ? blockIdx.x / 4 : blockIdx.x / SPLITS;\n"
+      "  const int split = phase1 ? 0 : blockIdx.x %% SPLITS;\n"
+      "  const int first = split * PER_SPLIT, last = first + PER_SPLIT < STEPS ? first + PER_SPLIT "
+      ": STEPS;\n"
+      "  const int z = tile / %" PRId64 ", in = tile %% %" PRId64
       ";\n"
       // Groups of 8 row tiles share their columns of B in L2.
       "  const int group = in / (8 * %" PRId64 "), rows_left = %" PRId64
@@ -245,29 +283,30 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
       "  const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;\n"
       "  const int wm = warp / 4 * 64, wn = warp %% 4 * 32;\n"
       "  float acc[4][4][4] = {};\n"
-      "  load_A(call, stages[0][0], z, row0, 0);\n"
-      "  load_B(call, stages[0][1], z, col0, 0);\n"
-      "  commit();\n",
-      tiles_m * tiles_n, tiles_m * tiles_n, tiles_n, tiles_m, tiles_n);
-  if (k > 32)
-    ptc_str_append(out,
-                   "  load_A(call, stages[1][0], z, row0, 32);\n"
-                   "  load_B(call, stages[1][1], z, col0, 32);\n");
-  ptc_str_printf(
-      out,
-      "  commit();\n"
-      "  for (int step = 0; step < %" PRId64
-      "; ++step) {\n"
-      "    wait1();\n"
-      "    __syncthreads();\n"
-      "    const int next = step + 2;\n"
-      "    if (next < %" PRId64
-      ") {\n"
-      "      load_A(call, stages[next %% 3][0], z, row0, 32 * next);\n"
-      "      load_B(call, stages[next %% 3][1], z, col0, 32 * next);\n"
+      "  int stage = 0;\n"
+      "  if (!phase1) {\n"
+      "#pragma unroll\n"
+      "  for (int i = 0; i < 2; ++i) {\n"
+      "    if (first + i < last) {\n"
+      "      load_A(call, stages[i][0], z, row0, 32 * (first + i));\n"
+      "      load_B(call, stages[i][1], z, col0, 32 * (first + i));\n"
       "    }\n"
       "    commit();\n"
-      "    const uint16_t *ta = stages[step %% 3][0], *tb = stages[step %% 3][1];\n"
+      "  }\n"
+      "  for (int step = first; step < last; ++step) {\n"
+      "    wait1();\n"
+      "    __syncthreads();\n"
+      "    const int next = step + 2, filled = stage == 0 ? 2 : stage - 1;\n"
+      "    if (next < last) {\n"
+      "      load_A(call, stages[filled][0], z, row0, 32 * next);\n"
+      "      load_B(call, stages[filled][1], z, col0, 32 * next);\n"
+      "    }\n"
+      "    commit();\n"
+      "    const uint16_t *ta = stages[stage][0], *tb = stages[stage][1];\n"
+      "    stage = stage == 2 ? 0 : stage + 1;\n",
+      splits, (k + 31) / 32, tiles_m * tiles_n, tiles_m * tiles_n, tiles_n, tiles_m, tiles_n);
+  ptc_str_append(
+      out,
       "#pragma unroll\n"
       "    for (int kk = 0; kk < 32; kk += 16) {\n"
       "      unsigned fa[4][4], fb[2][4];\n"
@@ -278,31 +317,52 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
       "#pragma unroll\n"
       "      for (int i = 0; i < 4; ++i)\n"
       "#pragma unroll\n"
-      "        for (int j = 0; j < 4; ++j) mma(acc[i][j], fa[i], &fb[j / 2][j %% 2 * 2]);\n"
+      "        for (int j = 0; j < 4; ++j) mma(acc[i][j], fa[i], &fb[j / 2][j % 2 * 2]);\n"
       "    }\n"
       "  }\n"
       "  wait0();\n"
-      "  float *sums = (float *)stages;\n"
-      // 32 rows at a time: 32 x 132 floats, 16.5 KiB of the stages.
-      "#pragma unroll\n"
-      "  for (int part = 0; part < 4; ++part) {\n"
-      "    __syncthreads();\n"
-      // Of each warp's 64 rows these 16: warps of both halves take part.
-      "#pragma unroll\n"
-      "    for (int j = 0; j < 4; ++j) {\n"
-      "      const int r = warp / 4 * 16 + lane / 4, c = wn + 8 * j + lane %% 4 * 2;\n"
-      "      sums[r * 132 + c] = acc[part][j][0];\n"
-      "      sums[r * 132 + c + 1] = acc[part][j][1];\n"
-      "      sums[(r + 8) * 132 + c] = acc[part][j][2];\n"
-      "      sums[(r + 8) * 132 + c + 1] = acc[part][j][3];\n"
-      "    }\n"
-      "    __syncthreads();\n"
-      "#pragma unroll 4\n"
-      "    for (int i = threadIdx.x; i < 32 * 128; i += %d) {\n"
-      "      const int r = i / 128, col = col0 + i %% 128;\n"
-      "      const int row = row0 + r / 16 * 64 + part * 16 + r %% 16;\n"
-      "      const float acc0 = sums[r * 132 + i %% 128];\n",
-      (k + 31) / 32, (k + 31) / 32, PTC_CUDA_THREADS);
+      "  }\n");
+  if (splits > 1)
+    ptc_str_printf(out,
+                   // Element x of a thread of a tile's part: neighbouring threads side by side.
+                   "  float *const parts = (float *)call->params[%d] + (int64_t)tile * SPLITS * 64 "
+                   "* 256 + threadIdx.x;\n"
+                   "  if (!phase1) {\n"
+                   "#pragma unroll\n"
+                   "    for (int x = 0; x < 64; ++x) parts[(split * 64 + x) * 256] = acc[x / 16][x "
+                   "/ 4 %% 4][x %% 4];\n"
+                   "    return;\n"
+                   "  }\n"
+                   "  const int only = blockIdx.x %% 4;\n"
+                   "#pragma unroll\n"
+                   "  for (int x = 0; x < 64; ++x)\n"
+                   "    if (x / 16 == only)\n"
+                   "      for (int s = 0; s < SPLITS; ++s) acc[x / 16][x / 4 %% 4][x %% 4] += "
+                   "parts[(s * 64 + x) * 256];\n",
+                   kernel->num_params);
+  ptc_str_printf(out,
+                 "  float *sums = (float *)stages;\n"
+                 // 32 rows at a time: 32 x 132 floats, 16.5 KiB of the stages.
+                 "#pragma unroll\n"
+                 "  for (int part = 0; part < 4; ++part) {\n"
+                 "    %s\n"
+                 "    __syncthreads();\n"
+                 // Of each warp's 64 rows these 16: warps of both halves take part.
+                 "#pragma unroll\n"
+                 "    for (int j = 0; j < 4; ++j) {\n"
+                 "      const int r = warp / 4 * 16 + lane / 4, c = wn + 8 * j + lane %% 4 * 2;\n"
+                 "      sums[r * 132 + c] = acc[part][j][0];\n"
+                 "      sums[r * 132 + c + 1] = acc[part][j][1];\n"
+                 "      sums[(r + 8) * 132 + c] = acc[part][j][2];\n"
+                 "      sums[(r + 8) * 132 + c + 1] = acc[part][j][3];\n"
+                 "    }\n"
+                 "    __syncthreads();\n"
+                 "#pragma unroll 4\n"
+                 "    for (int i = threadIdx.x; i < 32 * 128; i += %d) {\n"
+                 "      const int r = i / 128, col = col0 + i %% 128;\n"
+                 "      const int row = row0 + r / 16 * 64 + part * 16 + r %% 16;\n"
+                 "      const float acc0 = sums[r * 132 + i %% 128];\n",
+                 splits > 1 ? "if (part != only) continue;" : "", PTC_CUDA_THREADS);
   print_epilogue(kernel, arena, m, n, "acc0", 6, out);
   ptc_str_append(out, "    }\n  }\n}\n");
 }
@@ -406,14 +466,16 @@ ptc_status_t ptc_cuda_gemm(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kerne
     // Odd shapes of 16-bit operands are read element by element.
     if (!o->load || (half && !o->k_chunks && !o->row_chunks)) print_element(kernel, arena, o, out);
   }
-  if (half)
-    print_tensor_core(kernel, arena, &a, &b, out);
-  else
+  if (!half) {
     print_exact(kernel, arena, &a, &b, out);
-  const int64_t side = half ? 128 : 64;
-  const int64_t tiles = ptc_kernel_extent(kernel, g->batch) *
-                        ((ptc_kernel_extent(kernel, g->m) + side - 1) / side) *
-                        ((ptc_kernel_extent(kernel, g->n) + side - 1) / side);
-  *out_shape = ptc_cuda_shape(arena, &tiles, 1, 0);
+    const int64_t tiles = num_tiles(kernel, 64);
+    *out_shape = ptc_cuda_shape(arena, &tiles, 1, 0);
+    return PTC_OK;
+  }
+  const int64_t tiles = num_tiles(kernel, 128), splits = num_splits(kernel, tiles);
+  print_tensor_core(kernel, arena, &a, &b, splits, out);
+  const int64_t phases[2] = {tiles * splits, tiles * 4};
+  *out_shape = ptc_cuda_shape(arena, phases, splits > 1 ? 2 : 1,
+                              splits > 1 ? tiles * splits * 128 * 128 * 4 : 0);
   return PTC_OK;
 }

@@ -455,6 +455,80 @@ static void print_combine(nest_t *nest, int64_t width) {
       print_store(nest, &kernel->stores[s], nest->row, 4);
 }
 
+// Sums over the columns of a long row, and nothing else: an element of the row is a thread's of its own.
+static bool only_long_columns(const nest_t *nest) {
+  const ptc_kernel_t *kernel = nest->kernel;
+  if (in_registers(nest)) return false;
+  for (int32_t i = 0; i < kernel->num_exprs; ++i) {
+    const ptc_kexpr_t *e = at(nest, i);
+    if (e->kind == PTC_KX_REDUCE && !(is_col_reduce(nest, e) && is_wide(nest, e))) return false;
+  }
+  for (int32_t s = 0; s < kernel->num_stores; ++s)
+    if (!store_is_late(nest, &kernel->stores[s])) return false;
+  return true;
+}
+
+static int64_t num_row_blocks(const nest_t *nest) {
+  return (nest->num_row + PTC_CUDA_THREADS - 1) / PTC_CUDA_THREADS;
+}
+
+static void print_long_columns(nest_t *nest) {
+  const ptc_kernel_t *kernel = nest->kernel;
+  ptc_str_t *out = nest->out;
+  const int64_t blocks = num_row_blocks(nest);
+  ptc_str_printf(out,
+                 "    const int chunk = blockIdx.x / %" PRId64 ", e = blockIdx.x %% %" PRId64
+                 " * %d + threadIdx.x;\n"
+                 "    const int chunk_grid = chunk / %" PRId64 ", first = chunk %% %" PRId64
+                 " * %d;\n"
+                 "    if (e >= %" PRId64 ") return;\n",
+                 blocks, blocks, PTC_CUDA_THREADS, nest->num_chunks, nest->num_chunks, COL_CHUNK,
+                 nest->num_row);
+  ptc_cuda_decode(&nest->scope, nest->grid, "chunk_grid", 4, out);
+  ptc_cuda_decode(&nest->scope, nest->row, "e", 4, out);
+  for (int32_t i = 0; i < kernel->num_exprs; ++i)
+    if (is_col_reduce(nest, at(nest, i)))
+      ptc_str_printf(out, "    %s col%d = %s;\n", acc_type(nest, at(nest, i)), i,
+                     acc_start(nest, at(nest, i)));
+  ptc_str_printf(
+      out, "    for (int point = first; point < first + %d && point < %" PRId64 "; ++point) {\n",
+      COL_CHUNK, nest->num_col);
+  const char **saved = ptc_c_scope_save(&nest->scope);
+  ptc_cuda_decode(&nest->scope, nest->col, "point", 6, out);
+  for (int32_t i = 0; i < kernel->num_exprs; ++i)
+    if (is_col_reduce(nest, at(nest, i)))
+      print_add(nest, i, ptc_arena_printf(nest->arena, "col%d", i), 6);
+  ptc_str_append(out, "    }\n");
+  ptc_c_scope_restore(&nest->scope, saved);
+  for (int32_t i = 0; i < kernel->num_exprs; ++i)
+    if (is_col_reduce(nest, at(nest, i)))
+      ptc_str_printf(
+          out, "    workspace[%" PRId64 " + (int64_t)chunk * %" PRId64 " + e] = (double)col%d;\n",
+          nest->partials[i], nest->num_row, i);
+}
+
+// A point's passes over its row, then what it adds to the columns of its chunk.
+static void print_chunk(nest_t *nest) {
+  ptc_str_t *out = nest->out;
+  ptc_str_printf(out,
+                 "    const int chunk_grid = blockIdx.x / %" PRId64
+                 ", first = blockIdx.x %% %" PRId64 " * %d;\n",
+                 nest->num_chunks, nest->num_chunks, COL_CHUNK);
+  ptc_cuda_decode(&nest->scope, nest->grid, "chunk_grid", 4, out);
+  print_chunk_begin(nest);
+  ptc_str_printf(
+      out, "    for (int point = first; point < first + %d && point < %" PRId64 "; ++point) {\n",
+      COL_CHUNK, nest->num_col);
+  const char **saved = ptc_c_scope_save(&nest->scope);
+  ptc_cuda_decode(&nest->scope, nest->col, "point", 6, out);
+  for (int32_t level = 1; level <= num_levels(nest); ++level) print_pass(nest, level, 6);
+  print_column_adds(nest, 6);
+  print_row_stores(nest, 6);
+  ptc_str_append(out, "    }\n");
+  ptc_c_scope_restore(&nest->scope, saved);
+  print_chunk_end(nest);
+}
+
 static ptc_status_t print_columns(nest_t *nest, ptc_diag_t *diag, ptc_kernel_shape_t *out_shape) {
   const ptc_kernel_t *kernel = nest->kernel;
   ptc_str_t *out = nest->out;
@@ -476,31 +550,20 @@ static ptc_status_t print_columns(nest_t *nest, ptc_diag_t *diag, ptc_kernel_sha
         (ptc_nest_store_varies(nest->kernel, &kernel->stores[s]) & nest->row))
       width = nest->num_row;
   const char **clean = ptc_c_scope_save(&nest->scope);
-  ptc_str_printf(out,
-                 "  const int lane = threadIdx.x;\n"
-                 "  if (call->phase == 0) {\n"
-                 "    const int chunk_grid = blockIdx.x / %" PRId64
-                 ", first = blockIdx.x %% %" PRId64 " * %d;\n",
-                 nest->num_chunks, nest->num_chunks, COL_CHUNK);
-  ptc_cuda_decode(&nest->scope, nest->grid, "chunk_grid", 4, out);
-  print_chunk_begin(nest);
-  ptc_str_printf(
-      out, "    for (int point = first; point < first + %d && point < %" PRId64 "; ++point) {\n",
-      COL_CHUNK, nest->num_col);
-  const char **saved = ptc_c_scope_save(&nest->scope);
-  ptc_cuda_decode(&nest->scope, nest->col, "point", 6, out);
-  for (int32_t level = 1; level <= num_levels(nest); ++level) print_pass(nest, level, 6);
-  print_column_adds(nest, 6);
-  print_row_stores(nest, 6);
-  ptc_str_append(out, "    }\n");
-  ptc_c_scope_restore(&nest->scope, saved);
-  print_chunk_end(nest);
+  const bool by_element = only_long_columns(nest);
+  ptc_str_printf(out, "%s  if (call->phase == 0) {\n",
+                 by_element ? "" : "  const int lane = threadIdx.x;\n");
+  if (by_element)
+    print_long_columns(nest);
+  else
+    print_chunk(nest);
   ptc_str_append(out, "  } else {\n");
   ptc_c_scope_restore(&nest->scope, clean);
   print_combine(nest, width);
   ptc_str_append(out, "  }\n");
-  const int64_t tiles[2] = {nest->num_grid * nest->num_chunks,
-                            (nest->num_grid * width + PTC_CUDA_THREADS - 1) / PTC_CUDA_THREADS};
+  const int64_t tiles[2] = {
+      nest->num_grid * nest->num_chunks * (by_element ? num_row_blocks(nest) : 1),
+      (nest->num_grid * width + PTC_CUDA_THREADS - 1) / PTC_CUDA_THREADS};
   *out_shape = ptc_cuda_shape(nest->arena, tiles, 2, nest->workspace * (int64_t)sizeof(double));
   return PTC_OK;
 }
