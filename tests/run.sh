@@ -2,24 +2,30 @@
 # Builds ptc and runs all tests: release, then debug with ASan and UBSan. On Debian it installs the
 # packages that are missing. Ends with `N passed, N failed`; the exit status is 0 if none failed.
 #
-# Usage: bash tests/run.sh [--quick | --asan] [--fuzz MINUTES] [--jobs N]
+# Usage: bash tests/run.sh [--quick | --asan] [--fuzz MINUTES] [--valgrind] [--gpu] [--jobs N]
 #   --quick          release only
 #   --asan           debug (ASan and UBSan) only
 #   --fuzz MINUTES   afterwards, fuzz each reader for so long (needs clang)
+#   --valgrind       afterwards, the release unit tests under memcheck (installs valgrind; some minutes)
+#   --gpu            afterwards, models on a GPU against the CPU (tests/gpu/run.sh)
 #   --jobs N         parallel jobs (default: the number of cores)
 set -u
 cd "$(dirname "$0")/.." || exit 2
 
 configs="release debug"
 fuzz_minutes=0
+valgrind=no
+gpu=no
 jobs=$(nproc)
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) configs=release ;;
     --asan) configs=debug ;;
     --fuzz) fuzz_minutes=${2:?--fuzz takes MINUTES}; shift ;;
+    --valgrind) valgrind=yes ;;
+    --gpu) gpu=yes ;;
     --jobs) jobs=${2:?--jobs takes a number}; shift ;;
-    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "run.sh: unknown option $1" >&2; exit 2 ;;
   esac
   shift
@@ -29,6 +35,7 @@ install_missing() {
   local packages="gcc libc6-dev cmake ninja-build flex bison pkg-config libcunit1-dev libjansson-dev libmd-dev
     zlib1g-dev"
   [ "$fuzz_minutes" != 0 ] && packages="$packages clang"
+  [ "$valgrind" = yes ] && packages="$packages valgrind"
   command -v dpkg-query >/dev/null || return 0
   local missing="" sudo="" lean=--no-install-recommends
   [ "$fuzz_minutes" != 0 ] && lean=""  # clang's sanitizer libraries are a recommendation
@@ -149,10 +156,41 @@ run_fuzz() {
   done
 }
 
+# Memcheck knows neither how to run thousands of threads' worth of work in time nor AVX-512: tests that compile
+# and run generated code, fork many ranks or take minutes by themselves stay with the sanitizers.
+valgrind_tests="arena autodiff axes builder checkpoint codegen cost data diag fuse ir_check language map memory_plan
+  metrics module name_map npy parallel parse pass plan_ranks plan_text plan_verify safetensors schedule shape shuffle
+  str text thread_pool type weights"
+
+run_valgrind() {
+  local name log
+  for name in $valgrind_tests; do
+    log=build/valgrind-$name.log
+    if valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
+      "build/release/tests/${name}_test" >"$log" 2>&1; then
+      add 1 0
+    else
+      echo "== valgrind $name: findings in $log"
+      grep -E '^==' "$log" | head -n 20
+      add 0 1
+    fi
+  done
+}
+
+run_gpu() {
+  local log=build/gpu.log counts
+  bash tests/gpu/run.sh --ptc build/release/ptc 2>&1 | tee "$log" | grep -v '^pass '
+  counts=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$log")
+  # shellcheck disable=SC2086
+  add ${counts:-0 1}
+}
+
 mkdir -p build
 install_missing || { echo "run.sh: installing packages failed" >&2; exit 2; }
 install_mpi
 for config in $configs; do run_config "$config"; done
 [ "$fuzz_minutes" = 0 ] || run_fuzz
+[ "$valgrind" = no ] || run_valgrind
+[ "$gpu" = no ] || run_gpu
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
