@@ -124,8 +124,9 @@ typedef struct ptc_local_s {
 
 // --- world.c
 
-// Bytes of a mapping for |size| ranks, and its head filled in (|world| may be NULL). The memory is zero.
-uint64_t ptc_local_layout(int32_t size, ptc_local_world_t *world);
+// Bytes of a mapping for |size| ranks, and its head filled in (|world| may be NULL). The memory is zero. |in_file|: it is
+// in a file, where room is scarce.
+uint64_t ptc_local_layout(int32_t size, bool in_file, ptc_local_world_t *world);
 // An endpoint in |mapping|, whose head is filled in; makes the group of all ranks. Counts as a user of it.
 ptc_local_t *ptc_local_new(ptc_local_mapping_t *mapping, int32_t rank, int fd);
 ptc_local_ring_t *ptc_local_ring(const ptc_local_t *local, int32_t from, int32_t to);

@@ -66,7 +66,7 @@ static ptc_status_t open_file(entry_t *entry) {
 }
 
 static ptc_status_t map_file(entry_t *entry, int32_t size) {
-  const uint64_t bytes = ptc_local_layout(size, NULL);
+  const uint64_t bytes = ptc_local_layout(size, true, NULL);
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, entry->fd, 0);
   if (memory == MAP_FAILED) return fail(entry, "map");
   entry->mapping = calloc(1, sizeof *entry->mapping);
@@ -78,9 +78,9 @@ static ptc_status_t map_file(entry_t *entry, int32_t size) {
 
 // The first one in gives the file its content. What is surely used is taken from the disk at once.
 static ptc_status_t fill_file(entry_t *entry) {
-  const uint64_t bytes = ptc_local_layout(entry->world, NULL);
+  const uint64_t bytes = ptc_local_layout(entry->world, true, NULL);
   ptc_local_world_t layout;
-  ptc_local_layout(entry->world, &layout);
+  ptc_local_layout(entry->world, true, &layout);
   if (ftruncate(entry->fd, (off_t)bytes) != 0) return fail(entry, "size");
   errno = posix_fallocate(entry->fd, 0, (off_t)layout.rings);
   if (errno != 0) {
@@ -89,7 +89,7 @@ static ptc_status_t fill_file(entry_t *entry) {
     return PTC_DEVICE;
   }
   PTC_TRY(map_file(entry, entry->world));
-  ptc_local_layout(entry->world, entry->mapping->world);
+  ptc_local_layout(entry->world, true, entry->mapping->world);
   entry->mapping->world->magic = magic;
   return PTC_OK;
 }
@@ -110,7 +110,7 @@ static ptc_status_t enter_file(entry_t *entry, int64_t bytes, bool *out_stale) {
   ptc_local_world_t head;
   // Else whoever made it has died over it.
   if (pread(entry->fd, &head, sizeof head, 0) == (ssize_t)sizeof head && head.magic == magic &&
-      (uint64_t)bytes == ptc_local_layout(head.size, NULL)) {
+      (uint64_t)bytes == ptc_local_layout(head.size, true, NULL)) {
     PTC_TRY(map_file(entry, head.size));
     if (!is_stale(entry)) {
       if (head.size == entry->world) return PTC_OK;

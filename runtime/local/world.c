@@ -13,7 +13,8 @@
 enum {
   PAGE = 4096,
   GROUPS_PER_RANK = 64,  // each with as many members as there are ranks, at the worst
-  MAX_RING = 1 << 20,
+  MAX_RING = 16 << 20,   // what a stage of a pipeline sends need not wait for the next one
+  MAX_FILE_RING = 1 << 20,
   MIN_RING = 64 << 10,
   MAX_STAGE = 2 << 20,
   MIN_STAGE = 128 << 10,
@@ -22,14 +23,15 @@ enum {
 };
 // Together no more than small /dev/shm have; large windows, since each costs a meeting.
 static const uint64_t all_stages = 32 << 20;
-static const uint64_t all_rings = (uint64_t)4 << 30;  // about; most are never touched
+static const uint64_t all_rings = (uint64_t)16 << 30;  // about; most are never touched
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-uint64_t ptc_local_layout(int32_t size, ptc_local_world_t *world) {
+uint64_t ptc_local_layout(int32_t size, bool in_file, ptc_local_world_t *world) {
   const uint64_t n = (uint64_t)size;
   uint64_t ring = all_rings / (n * n) / PAGE * PAGE;
-  if (ring > MAX_RING) ring = MAX_RING;
+  const uint64_t max_ring = in_file ? MAX_FILE_RING : MAX_RING;
+  if (ring > max_ring) ring = max_ring;
   if (ring < MIN_RING) ring = MIN_RING;
   const uint64_t stride = round_up(sizeof(ptc_local_ring_t) + ring, PAGE);
   const uint64_t heap = round_up(sizeof *world + n * sizeof(ptc_local_record_t), PTC_LOCAL_LINE);
@@ -164,7 +166,7 @@ ptc_status_t ptc_comm_open_threads(ptc_diag_t *diag, int32_t world, ptc_comm_t *
   if (world < 1 || world > PTC_LOCAL_MAX_WORLD)
     return ptc_error(diag, (ptc_loc_t){0}, PTC_DEVICE, "comm-start",
                      "%d ranks on one machine; 1 to %d are possible", world, PTC_LOCAL_MAX_WORLD);
-  const size_t bytes = ptc_local_layout(world, NULL);
+  const size_t bytes = ptc_local_layout(world, false, NULL);
   void *memory =
       mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
@@ -174,7 +176,7 @@ ptc_status_t ptc_comm_open_threads(ptc_diag_t *diag, int32_t world, ptc_comm_t *
   ptc_local_mapping_t *mapping = zeros(1, sizeof *mapping);
   mapping->world = memory;
   mapping->bytes = bytes;
-  ptc_local_layout(world, mapping->world);
+  ptc_local_layout(world, false, mapping->world);
   for (int32_t r = 0; r < world; r++) {
     atomic_store(&mapping->world->records[r].state, PTC_LOCAL_PRESENT);
     out_comms[r] = &ptc_local_new(mapping, r, -1)->comm;

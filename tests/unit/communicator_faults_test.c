@@ -128,8 +128,8 @@ static ptc_status_t both_receive(ptc_comm_t *comm, ptc_diag_t *diag) {
   return ptc_comm_recv(comm, diag, 1 - comm->rank, 0, &byte, 1);
 }
 static ptc_status_t both_send(ptc_comm_t *comm, ptc_diag_t *diag) {
-  char *data = calloc(1, 8 << 20);
-  const ptc_status_t status = ptc_comm_send(comm, diag, 1 - comm->rank, 0, data, 8 << 20);
+  char *data = calloc(1, 24 << 20);
+  const ptc_status_t status = ptc_comm_send(comm, diag, 1 - comm->rank, 0, data, 24 << 20);
   free(data);
   return status;
 }
