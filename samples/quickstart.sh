@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # From a fresh checkout to a trained model in a few minutes: installs what is missing (Debian), builds
-# ptc, compiles quickstart.ptm, a GPT-2 in small that reads bytes, to a plan of C kernels for this CPU,
-# trains it on the license texts of this system for about a minute, and lets it write a paragraph.
+# ptc, compiles quickstart.ptm, a GPT-2 in small that reads bytes, to a plan of C kernels for two ranks of
+# this CPU, each with half of every batch, trains it on the license texts of this system for about a minute,
+# lets it write a paragraph, and shows what the ranks did in a step.
 #
 # Usage: bash samples/quickstart.sh [OPTION...]
 #   --steps N      steps to train (default 800)
@@ -67,8 +68,8 @@ for file in "$texts"/*; do
   esac
 done
 
-say "compiling samples/quickstart.ptm"
-"$build/ptc" samples/quickstart.ptm -o "$work/plan"
+say "compiling samples/quickstart.ptm for two ranks"
+"$build/ptc" samples/quickstart.ptm --parallel dp=2 -o "$work/plan"
 
 say "training on $(wc -c <"$work/train.txt") bytes, $(wc -c <"$work/held_out.txt") held out"
 "$build/ptc" run "$work/plan" --data="$work/train.txt" --val="$work/held_out.txt" --steps="$steps" \
@@ -77,10 +78,14 @@ say "training on $(wc -c <"$work/train.txt") bytes, $(wc -c <"$work/held_out.txt
 say "what it writes after \"The license\""
 "$build/ptc" sample "$work/plan" --ckpt="$work/run" --prompt="The license " --length=500 \
   --temperature=0.7
+
+say "a step of these ranks: what each computes, and reads from the other"
+"$build/ptc" show "$work/plan" schedule | cut -c 1-120
 cat <<EOF
 
 == where to look next
   $build/ptc show $work/plan             the plan: kernels, memory, settings
+  $build/ptc show $work/plan schedule    the steps of its ranks, in full
   $build/ptc show $work/plan memory      what lies where in its arena, step by step
   $work/plan/kernels/                    the C that was generated and ran
   $build/ptc show $work/run loss         the loss over the steps
