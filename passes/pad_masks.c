@@ -95,9 +95,24 @@ typedef struct mask_s {
   bool failed;
 } mask_t;
 
+// A computed value is masked where it is made, for all its uses: then it is stored once.
+static ptc_value_t *mask_at_source(mask_t *m, ptc_value_t *x, const char *const *dims,
+                                   int32_t num_dims) {
+  ptc_builder_t b = ptc_builder_before(m->b.module, x->def->next);
+  b.loc = x->def->loc;
+  ptc_value_t *masked = ptc_mask_padding(&b, x, dims, num_dims, 0);
+  if (!masked || masked == x) return masked;
+  ptc_block_replace_uses(x->def->parent, x, masked);
+  masked->def->operands[1] = x;  // of the selection itself
+  return masked;
+}
+
 static void mask_dims(mask_t *m, int32_t operand, const char *const *dims, int32_t num_dims,
                       double neutral) {
-  ptc_value_t *masked = ptc_mask_padding(&m->b, m->op->operands[operand], dims, num_dims, neutral);
+  ptc_value_t *x = m->op->operands[operand];
+  ptc_value_t *masked = neutral == 0 && x->def && x->def->next
+                            ? mask_at_source(m, x, dims, num_dims)
+                            : ptc_mask_padding(&m->b, x, dims, num_dims, neutral);
   if (masked)
     m->op->operands[operand] = masked;
   else

@@ -16,8 +16,8 @@ bool ptc_dim_is_padded(const ptc_mesh_t *mesh, const ptc_dim_t *dim);
 ptc_value_t *ptc_mask_padding(ptc_builder_t *b, ptc_value_t *x, const char *const *dims,
                               int32_t num_dims, double neutral);
 
-// Masks the operands of |op| where it reads along padded dims; the masks are built right before it. Operands
-// have their final types. Nothing is built where nothing is padded.
+// Masks the operands of |op| where it reads along padded dims. The masks are built right before it; zeros of a value
+// that an op makes right after that op, and all its uses take them. Operands have their final types. Nothing is built where nothing is padded.
 //   einsum, reduce_sum, square_sum, scatter_add's values: 0 (all operands: 0 * NaN is NaN)
 //   reduce_max: minus infinity, the lowest integer; all_finite: 0
 //   indices of gather: 0; targets of cross_entropy and its gradient: -1, a row that does not count

@@ -203,5 +203,34 @@ static void test_known(void) {
   ptc_diag_deinit(&diag);
 }
 
-static const unit_test_t tests[] = {{"masks", test_masks}, {"known", test_known}};
+// Two sums of one computed value: it is masked once, where it is made.
+static void test_shared(void) {
+  static const char text[] =
+      "module \"m\"\nmesh [\"tp\"=4]\ninput @x : f32[b=3, v=6 \"tp\"]\n"
+      "func @f(%x = @x) {\n  %e = exp %x\n  %n = neg %e\n  %a = reduce_sum %e {over = [v]}\n"
+      "  %b = reduce_sum %e {over = [b, v]}\n"
+      "  %s = all_reduce %a {axes = \"tp\"}\n  %t = all_reduce %b {axes = \"tp\"}\n"
+      "  return output \"s\" = %s, output \"t\" = %t, output \"n\" = %n\n}\n";
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_module_t *module = NULL;
+  CU_ASSERT_EQUAL_FATAL(ptc_module_parse(&diag, "m", text, strlen(text), &module), PTC_OK);
+  ptc_op_t *exp = module->funcs->body->first, *neg = exp->next;
+  for (ptc_op_t *op = exp, *next; op->next; op = next) {
+    next = op->next;
+    CU_ASSERT_EQUAL(ptc_mask_operands(module, op), PTC_OK);
+  }
+  CU_ASSERT_EQUAL(count(module, PTC_OP_WHERE), 1);
+  CU_ASSERT(neg->operands[0] != exp->results[0]);
+  CU_ASSERT_EQUAL(ptc_module_verify(module), PTC_OK);
+  ptc_module_derive_properties(module);
+  CU_ASSERT_EQUAL(run_passes_unchecked(module, "fuse", false), PTC_OK);
+  char worst[256];
+  CU_ASSERT(module_run_compare(module, "f", unit_seed(), true, worst) <= 1e-5);
+  ptc_module_destroy(module);
+  ptc_diag_deinit(&diag);
+}
+
+static const unit_test_t tests[] = {
+    {"masks", test_masks}, {"shared", test_shared}, {"known", test_known}};
 UNIT_MAIN("pad masks", tests)
