@@ -11,8 +11,7 @@
 #include "ir/interp_impl.h"
 
 typedef struct message_s {
-  int64_t from, to, device;
-  char *tag;
+  int64_t from, to, device, tag;
   double *data;
   int64_t count;
 } message_t;
@@ -32,14 +31,9 @@ ptc_mail_t *ptc_mail_create(void) {
   return mail;
 }
 
-static void free_message(message_t *message) {
-  free(message->tag);
-  free(message->data);
-}
-
 void ptc_mail_destroy(ptc_mail_t *mail) {
   if (!mail) return;
-  for (int64_t i = 0; i < mail->waiting.len; i++) free_message(&mail->waiting.data[i]);
+  for (int64_t i = 0; i < mail->waiting.len; i++) free(mail->waiting.data[i].data);
   PTC_VEC_FREE(&mail->waiting);
   pthread_mutex_destroy(&mail->lock);
   pthread_cond_destroy(&mail->sent);
@@ -50,8 +44,9 @@ int64_t ptc_mail_num_waiting(const ptc_mail_t *mail) { return mail->waiting.len;
 
 static ptc_status_t no_mail(const ptc_call_t *call, const char *what, int64_t stage) {
   return ptc_error(call->module->diag, call->op->loc, PTC_INVALID_INPUT, "interp-recv",
-                   "%s \"%s\" %s stage %" PRId64, ptc_op_info(call->op->opcode)->mnemonic,
-                   ptc_op_string(call->op, "tag"), what, stage);
+                   "%s of tag %" PRId64 " %s stage %" PRId64,
+                   ptc_op_info(call->op->opcode)->mnemonic, ptc_op_int(call->op, "tag"), what,
+                   stage);
 }
 
 ptc_status_t ptc_interp_send(const ptc_call_t *call) {
@@ -59,14 +54,14 @@ ptc_status_t ptc_interp_send(const ptc_call_t *call) {
   ptc_mail_t *mail = ptc_interp_mail(call->interp, &stage);
   if (!mail) return no_mail(call, "runs alone, not beside", ptc_op_int(call->op, "to"));
   const ptc_tensor_t *x = call->in[0];
-  const char *tag = ptc_op_string(call->op, "tag");
-  message_t message = {.from = stage, .to = ptc_op_int(call->op, "to"), .device = call->device};
+  message_t message = {.from = stage,
+                       .to = ptc_op_int(call->op, "to"),
+                       .device = call->device,
+                       .tag = ptc_op_int(call->op, "tag")};
   message.count = x->num_elements * x->num_instances;
   const size_t bytes = (size_t)message.count * sizeof(double);
   message.data = ptc_xmalloc(bytes + 1);
   memcpy(message.data, x->data, bytes);
-  message.tag = ptc_xmalloc(strlen(tag) + 1);
-  memcpy(message.tag, tag, strlen(tag) + 1);
   pthread_mutex_lock(&mail->lock);
   PTC_VEC_PUSH(&mail->waiting, message);
   pthread_cond_broadcast(&mail->sent);
@@ -76,8 +71,7 @@ ptc_status_t ptc_interp_send(const ptc_call_t *call) {
 
 static bool is_for(const message_t *message, const ptc_call_t *call, int64_t stage) {
   return message->from == ptc_op_int(call->op, "from") && message->to == stage &&
-         message->device == call->device &&
-         strcmp(message->tag, ptc_op_string(call->op, "tag")) == 0;
+         message->device == call->device && message->tag == ptc_op_int(call->op, "tag");
 }
 
 // Takes the first message for |call| out of the table; false if none comes in time.
@@ -112,6 +106,6 @@ ptc_status_t ptc_interp_recv(const ptc_call_t *call) {
   ptc_tensor_t *out = call->out[0];
   const bool fits = message.count == out->num_elements * out->num_instances;
   if (fits) memcpy(out->data, message.data, (size_t)message.count * sizeof(double));
-  free_message(&message);
+  free(message.data);
   return fits ? PTC_OK : no_mail(call, "gets another size from", from);
 }

@@ -37,6 +37,7 @@ ptc_plan_t *ptc_plan_create(void) {
   memset(plan, 0, sizeof *plan);
   ptc_arena_init(&plan->arena);
   plan->arena_bytes = -1;
+  plan->num_stages = 1;
   plan->model = plan->target = plan->compiler_flags = "";
   return plan;
 }

@@ -64,7 +64,8 @@ typedef struct ptc_buffer_s {
 } ptc_buffer_t;
 
 // base + sum of coef[l] * turn[l]. With A axes in the plan's mesh, turn[l] is the rank's coordinate on axis l for
-// l < A, then the turn of the enclosing repeat l - A (0 the outermost).
+// l < A, then (in a task for micro-batches) the micro-batch and the slot, then the turns of the enclosing repeats, the
+// outermost first.
 typedef struct ptc_affine_s {
   int64_t base;
   int64_t coef[PTC_PLAN_MAX_LEVELS];
@@ -155,6 +156,9 @@ typedef enum ptc_step_kind_e {
   PTC_STEP_COPY,        // args[1] = args[0]
   PTC_STEP_REPEAT,      // body, count times; turns 0.., or count - 1 down to 0 if reverse
   PTC_STEP_COLLECTIVE,  // args: per part its operand and its result, which may be one in an ALL_REDUCE
+  PTC_STEP_CALL,        // all steps of task |task|, for micro-batch |micro| and |slot|
+  PTC_STEP_SEND,        // args[0] to the same rank of stage |peer|, by |tag|
+  PTC_STEP_RECV,        // args[0] from there
 } ptc_step_kind_t;
 
 typedef struct ptc_step_s ptc_step_t;
@@ -168,6 +172,9 @@ struct ptc_step_s {
   ptc_step_t *body;
   int32_t num_steps;
   const ptc_collective_t *collective;  // COLLECTIVE
+  int32_t task;                        // CALL: one of an earlier number
+  int64_t micro, slot;                 // CALL
+  int32_t peer, tag;                   // SEND, RECV
   int32_t line;                        // in the text that it was read from, 0: none
 };
 
@@ -181,7 +188,10 @@ typedef struct ptc_plan_result_s {
 } ptc_plan_result_t;
 
 typedef struct ptc_task_s {
-  const char *name;  // "init", "train", "eval"
+  const char *name;  // "init", "train", "eval"; parts of them that are called: "train.f"
+  // A part, which runs for one micro-batch at a time: two levels come after the axes, that of the micro-batch, below
+  // |num_micro|, and that of the slot which is free for it, below |num_slots|. 0: no part.
+  int64_t num_micro, num_slots;
   ptc_step_t *steps;
   int32_t num_steps;
   int32_t num_results;
@@ -221,6 +231,9 @@ typedef struct ptc_plan_s {
   const char *target;  // "cpu" | "cpu:x86-64-v3"
   const char *compiler_flags;
   ptc_mesh_t mesh;      // the axes of devices, outermost first; none: one rank
+  // A pipeline has a plan for each stage: this one's ranks have the coordinate |stage| on the axis "pp", which is the
+  // outermost. Else 0 of 1.
+  int32_t stage, num_stages;
   int64_t arena_bytes;  // exactly what the run of one rank allocates; -1 before memory_plan
   int64_t bound_bytes;  // the largest sum of live buffers: no plan can be smaller
   int64_t batch, seq;   // sequences and positions of a step (0: the model has no such dim)

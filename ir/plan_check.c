@@ -197,6 +197,8 @@ static span_t span_at(const ptc_plan_checker_t *c, const ptc_ref_t *ref, const i
 static bool overlap(span_t a, span_t b) { return a.begin < b.end && b.begin < a.end; }
 
 static bool is_written(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg) {
+  if (step->kind == PTC_STEP_SEND || step->kind == PTC_STEP_RECV)
+    return step->kind == PTC_STEP_RECV;
   if (step->kind != PTC_STEP_LAUNCH) return arg % 2 == 1;
   const ptc_plan_kernel_t *kernel = &plan->kernels[step->kernel];
   return arg >= kernel->num_params || kernel->modes[arg] != 0;
@@ -206,7 +208,7 @@ static bool is_written(const ptc_plan_t *plan, const ptc_step_t *step, int32_t a
 static int32_t taken_place(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg) {
   if (step->kind == PTC_STEP_COLLECTIVE)
     return step->collective->kind == PTC_COLLECTIVE_ALL_REDUCE ? arg - 1 : -1;
-  if (step->kind == PTC_STEP_COPY) return -1;
+  if (step->kind != PTC_STEP_LAUNCH) return -1;
   const ptc_plan_kernel_t *kernel = &plan->kernels[step->kernel];
   return arg < kernel->num_params ? kernel->in_place[arg] : -1;
 }
@@ -263,6 +265,13 @@ static ptc_status_t check_args(ptc_plan_checker_t *c, const ptc_step_t *step) {
     if (parts < 1 || parts > PTC_PLAN_MAX_PARTS || step->num_args != 2 * parts)
       return FAULT(loc, "plan-collective", "a collective has 1 to %d parts of two arguments each",
                    PTC_PLAN_MAX_PARTS);
+  } else if (step->kind == PTC_STEP_SEND || step->kind == PTC_STEP_RECV) {
+    if (step->num_args != 1 || step->tag < 0 || step->peer < 0 ||
+        step->peer >= c->plan->num_stages || step->peer == c->plan->stage)
+      return FAULT(loc, "plan-transfer",
+                   "a transfer has one argument, a tag, and another stage of the %" PRId32
+                   " at its end",
+                   c->plan->num_stages);
   } else if (step->kind == PTC_STEP_COPY) {
     if (step->num_args != 2) return FAULT(loc, "plan-ref", "a copy has two arguments");
   } else {
@@ -283,6 +292,7 @@ static ptc_status_t check_args(ptc_plan_checker_t *c, const ptc_step_t *step) {
                    step->args[1].bytes);
     return PTC_OK;
   }
+  if (step->kind != PTC_STEP_LAUNCH) return PTC_OK;
   const ptc_plan_kernel_t *kernel = &c->plan->kernels[step->kernel];
   for (int32_t a = 0; a < step->num_args; ++a) {
     const int64_t bytes = a < kernel->num_params ? kernel->param_bytes[a] : kernel->workspace_bytes;
@@ -312,9 +322,27 @@ static ptc_status_t check_repeat(ptc_plan_checker_t *c, const ptc_step_t *step) 
   return status;
 }
 
+// A task calls those before it, and not from within a repeat or a part.
+static ptc_status_t check_call(ptc_plan_checker_t *c, const ptc_step_t *step) {
+  const ptc_task_t *task =
+      step->task >= 0 && step->task < c->task ? &c->plan->tasks[step->task] : NULL;
+  if (!task || task->num_micro == 0 || c->plan->tasks[c->task].num_micro > 0 ||
+      c->depth != c->plan->mesh.num_axes || step->num_args)
+    return FAULT(steps_loc(c, step->line), "plan-task",
+                 "a call stands in no repeat and names a part that comes before the task");
+  if (step->micro < 0 || step->micro >= task->num_micro || step->slot < 0 ||
+      step->slot >= task->num_slots)
+    return FAULT(steps_loc(c, step->line), "plan-task",
+                 "task \"%s\" has no micro-batch %" PRId64 " or no slot %" PRId64, task->name,
+                 step->micro, step->slot);
+  return PTC_OK;
+}
+
 static ptc_status_t check_steps(ptc_plan_checker_t *c, const ptc_step_t *steps, int32_t count) {
   for (int32_t i = 0; i < count; ++i) {
-    if (steps[i].kind == PTC_STEP_REPEAT) {
+    if (steps[i].kind == PTC_STEP_CALL) {
+      PTC_TRY(check_call(c, &steps[i]));
+    } else if (steps[i].kind == PTC_STEP_REPEAT) {
       PTC_TRY(check_repeat(c, &steps[i]));
     } else {
       PTC_TRY(check_args(c, &steps[i]));
@@ -349,7 +377,17 @@ static ptc_status_t check_task(ptc_plan_checker_t *c, int32_t number) {
       return FAULT(steps_loc(c, result->line), "plan-task",
                    "result \"%s\" has an unknown role or is no part of a buffer", result->name);
   }
-  return check_steps(c, task->steps, task->num_steps);
+  c->task = number;
+  if (task->num_micro == 0) return check_steps(c, task->steps, task->num_steps);
+  if (task->num_micro < 0 || task->num_micro > INT32_MAX || task->num_slots < 1 ||
+      task->num_slots > task->num_micro || c->depth + 2 > PTC_PLAN_MAX_LEVELS)
+    return FAULT(steps_loc(c, 0), "plan-task",
+                 "task \"%s\" has an impossible number of micro-batches or slots", task->name);
+  c->counts[c->depth++] = task->num_micro;
+  c->counts[c->depth++] = task->num_slots;
+  const ptc_status_t status = check_steps(c, task->steps, task->num_steps);
+  c->depth -= 2;
+  return status;
 }
 
 static int32_t count_stars(const char *path) {
@@ -409,9 +447,21 @@ static ptc_status_t check_setting(ptc_plan_checker_t *c, const ptc_plan_setting_
   return PTC_OK;
 }
 
+// The ranks of a stage are those of one coordinate on the outermost axis.
+static ptc_status_t check_stage(ptc_plan_checker_t *c) {
+  const ptc_plan_t *plan = c->plan;
+  const bool axis = plan->mesh.num_axes > 0 && strcmp(plan->mesh.axes[0].name, "pp") == 0;
+  const int64_t stages = axis ? plan->mesh.axes[0].size : 1;
+  if (plan->num_stages == stages && plan->stage >= 0 && plan->stage < stages) return PTC_OK;
+  return FAULT(json_loc(c, 0), "plan-mesh",
+               "stage %" PRId32 " of %" PRId32 " does not fit the outermost axis of the mesh",
+               plan->stage, plan->num_stages);
+}
+
 ptc_status_t ptc_plan_check(ptc_diag_t *diag, const ptc_plan_t *plan) {
   ptc_plan_checker_t checker = {.diag = diag, .plan = plan}, *c = &checker;
   PTC_TRY(ptc_plan_check_mesh(diag, plan));
+  PTC_TRY(check_stage(c));
   for (int32_t a = 0; a < plan->mesh.num_axes; ++a) c->counts[c->depth++] = plan->mesh.axes[a].size;
   PTC_TRY(check_kernels(c));
   for (int32_t i = 0; i < plan->num_buffers; ++i) PTC_TRY(check_buffer(c, i));

@@ -9,6 +9,7 @@ typedef struct ptc_plan_checker_s {
   const ptc_plan_t *plan;
   int64_t counts[PTC_PLAN_MAX_LEVELS];  // of the coordinates and turns that are in sight
   int32_t depth;
+  int32_t task;  // that is looked at
   int64_t work;
 } ptc_plan_checker_t;
 

@@ -20,6 +20,16 @@
 //     end
 //   end
 //
+// In a pipeline there are parts, whose first two turns are the micro-batch and its slot; a task calls them, with both:
+//
+//   task "train.f" micro 8 slots 3
+//     launch k3_gelu 7[t1]:4096 8@4096*t0:4096
+//     send 1 12 8:4096                           to stage 1, by tag 12; recv alike
+//   end
+//   task "train"
+//     call "train.f" 3 0
+//   end
+//
 // An argument is BUFFER[INSTANCE]@OFFSET:BYTES; instance and offset are sums of a number and multiples of
 // coordinates (axes by name) and turns (t0 the outermost), and are left out where they are 0. `of` gives the whole
 // extents of a tensor that is laid over the mesh, each with its axes (`~`: zigzag); tp:1:2 is a part of an axis,
@@ -33,7 +43,7 @@
 
 enum {
   PTC_PLAN_MAX_INSTANCES = 1 << 20,  // of all buffers together
-  PTC_PLAN_MAX_TASKS = 64,
+  PTC_PLAN_MAX_TASKS = 1024,
   PTC_PLAN_MAX_SETTINGS = 1024,
   PTC_PLAN_MAX_GLOBALS = 1 << 16,
   PTC_PLAN_MAX_ARGS = 65,

@@ -110,6 +110,7 @@ static void print_head(const ptc_plan_t *plan, ptc_str_t *out) {
     ptc_str_printf(out, "%s[\"%s\", %" PRId64 "]", a ? ", " : "", plan->mesh.axes[a].name,
                    plan->mesh.axes[a].size);
   if (plan->mesh.num_axes) ptc_str_append(out, "]");
+  if (plan->num_stages > 1) ptc_str_printf(out, ",\n\"stage\": %" PRId32, plan->stage);
   ptc_str_printf(out,
                  ",\n\"arena_bytes\": %" PRId64 ",\n\"bound_bytes\": %" PRId64
                  ",\n\"batch\": %" PRId64 ",\n\"seq\": %" PRId64 ",\n\"flops_per_step\": ",
@@ -357,12 +358,13 @@ static ptc_status_t read_hashes(reader_t *r, const json_t *hashes) {
 static ptc_status_t read_plan(reader_t *r, json_t *root) {
   ptc_plan_t *plan = r->plan;
   json_t *mesh = NULL, *hashes = NULL, *globals = NULL, *settings = NULL;
-  int64_t version = 0;
+  int64_t version = 0, stage = 0;
   const field_t fields[] = {{"version", FIELD_INT, true, &version},
                             {"model", FIELD_TEXT, true, &plan->model},
                             {"target", FIELD_TEXT, true, &plan->target},
                             {"compiler_flags", FIELD_TEXT, true, &plan->compiler_flags},
                             {"mesh", FIELD_ANY, false, &mesh},
+                            {"stage", FIELD_INT, false, &stage},
                             {"arena_bytes", FIELD_INT, true, &plan->arena_bytes},
                             {"bound_bytes", FIELD_INT, true, &plan->bound_bytes},
                             {"batch", FIELD_INT, true, &plan->batch},
@@ -377,6 +379,9 @@ static ptc_status_t read_plan(reader_t *r, json_t *root) {
                  PTC_PLAN_VERSION);
   if (plan->arena_bytes < 0 || plan->bound_bytes < 0 || plan->batch < 0 || plan->seq < 0)
     return FAULT("plan-json", "a size is negative");
+  if (stage < 0 || stage >= plan->num_stages)
+    return FAULT("plan-json", "there is no stage %" PRId64, stage);
+  plan->stage = (int32_t)stage;
   PTC_TRY(read_hashes(r, hashes));
   PTC_TRY(read_globals(r, globals));
   return read_settings(r, settings);
@@ -399,6 +404,8 @@ static ptc_status_t read_mesh(const reader_t *r, const json_t *mesh) {
         read_int(r, &(field_t){"mesh", FIELD_INT, true, &axes[a].size}, json_array_get(entry, 1)));
   }
   r->plan->mesh = (ptc_mesh_t){axes, (int32_t)count};
+  if (count > 0 && strcmp(axes[0].name, "pp") == 0 && axes[0].size <= INT32_MAX)
+    r->plan->num_stages = (int32_t)axes[0].size;
   return ptc_plan_check_mesh(r->diag, r->plan);
 }
 

@@ -270,6 +270,25 @@ static ptc_status_t read_launch(ptc_plan_reader_t *r, ptc_step_t *step) {
   return read_args(r, step);
 }
 
+static ptc_status_t read_call(ptc_plan_reader_t *r, ptc_step_t *step) {
+  const char *name;
+  step->kind = PTC_STEP_CALL;
+  PTC_TRY(ptc_scan_string(r, &name));
+  for (step->task = 0; step->task < r->plan->num_tasks; step->task++)
+    if (strcmp(r->plan->tasks[step->task].name, name) == 0) break;
+  if (step->task == r->plan->num_tasks)
+    return FAULT("plan-name", "no task \"%s\" comes before this one", name);
+  PTC_TRY(ptc_scan_number(r, PTC_PLAN_MAX_NUMBER, &step->micro));
+  return ptc_scan_number(r, PTC_PLAN_MAX_NUMBER, &step->slot);
+}
+
+static ptc_status_t read_transfer(ptc_plan_reader_t *r, ptc_step_kind_t kind, ptc_step_t *step) {
+  step->kind = kind;
+  PTC_TRY(ptc_scan_int32(r, &step->peer));
+  PTC_TRY(ptc_scan_int32(r, &step->tag));
+  return read_args(r, step);
+}
+
 static ptc_status_t read_steps(ptc_plan_reader_t *r, int32_t depth, ptc_step_t **out_steps,
                                int32_t *out_count);
 
@@ -280,6 +299,9 @@ static ptc_status_t read_step(ptc_plan_reader_t *r, int32_t depth, ptc_step_t *s
     step->kind = PTC_STEP_COPY;
     return read_args(r, step);
   }
+  if (ptc_scan_take_word(r, "call")) return read_call(r, step);
+  if (ptc_scan_take_word(r, "send")) return read_transfer(r, PTC_STEP_SEND, step);
+  if (ptc_scan_take_word(r, "recv")) return read_transfer(r, PTC_STEP_RECV, step);
   for (int k = 0; k < PTC_NUM_COLLECTIVES; ++k)
     if (ptc_scan_take_word(r, ptc_collective_name((ptc_collective_kind_t)k)))
       return ptc_plan_read_collective(r, (ptc_collective_kind_t)k, step);
@@ -329,6 +351,12 @@ static ptc_status_t read_task(ptc_plan_reader_t *r) {
   if (r->plan->num_tasks == PTC_PLAN_MAX_TASKS) return FAULT("plan-limit", "too many tasks");
   ptc_task_t task = {0};
   PTC_TRY(ptc_scan_string(r, &task.name));
+  if (ptc_scan_take_word(r, "micro")) {
+    PTC_TRY(ptc_scan_number(r, PTC_PLAN_MAX_NUMBER, &task.num_micro));
+    PTC_TRY(ptc_scan_expect_word(r, "slots"));
+    PTC_TRY(ptc_scan_number(r, PTC_PLAN_MAX_NUMBER, &task.num_slots));
+    if (task.num_micro < 1) return FAULT("plan-text", "a part has at least one micro-batch");
+  }
   PTC_TRY(ptc_scan_expect_line_end(r));
   PTC_TRY(read_results(r, &task));
   PTC_TRY(read_steps(r, 0, &task.steps, &task.num_steps));

@@ -149,7 +149,16 @@ static void print_steps(const ptc_plan_t *plan, const ptc_step_t *steps, int32_t
       continue;
     }
     indent(depth, out);
-    if (step->kind == PTC_STEP_LAUNCH)
+    if (step->kind == PTC_STEP_CALL) {
+      ptc_str_append(out, "call ");
+      ptc_str_append_quoted(out, plan->tasks[step->task].name);
+      ptc_str_printf(out, " %" PRId64 " %" PRId64 "\n", step->micro, step->slot);
+      continue;
+    }
+    if (step->kind == PTC_STEP_SEND || step->kind == PTC_STEP_RECV)
+      ptc_str_printf(out, "%s %" PRId32 " %" PRId32, step->kind == PTC_STEP_SEND ? "send" : "recv",
+                     step->peer, step->tag);
+    else if (step->kind == PTC_STEP_LAUNCH)
       ptc_str_printf(out, "launch %s", plan->kernels[step->kernel].name);
     else
       ptc_str_append(out, "copy");
@@ -161,6 +170,8 @@ static void print_steps(const ptc_plan_t *plan, const ptc_step_t *steps, int32_t
 static void print_task(const ptc_plan_t *plan, const ptc_task_t *task, ptc_str_t *out) {
   ptc_str_append(out, "task ");
   ptc_str_append_quoted(out, task->name);
+  if (task->num_micro > 0)
+    ptc_str_printf(out, " micro %" PRId64 " slots %" PRId64, task->num_micro, task->num_slots);
   ptc_str_append(out, "\n");
   for (int32_t r = 0; r < task->num_results; ++r) {
     const ptc_plan_result_t *result = &task->results[r];

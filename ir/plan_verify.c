@@ -198,6 +198,25 @@ static ptc_status_t count_step(replay_t *r, const ptc_step_t *step) {
                    MAX_REPLAYED);
 }
 
+static ptc_status_t run_steps(replay_t *r, const ptc_step_t *steps, int32_t count, int32_t depth);
+
+// For one micro-batch.
+static ptc_status_t run_call(replay_t *r, const ptc_step_t *step, int32_t depth) {
+  const ptc_task_t *task = &r->plan->tasks[step->task];
+  r->turns[depth] = step->micro;
+  r->turns[depth + 1] = step->slot;
+  PTC_TRY(run_steps(r, task->steps, task->num_steps, depth + 2));
+  r->turns[depth] = r->turns[depth + 1] = 0;
+  return PTC_OK;
+}
+
+static ptc_status_t run_transfer(replay_t *r, const ptc_step_t *step) {
+  const span_t span = span_of(r, &step->args[0]);
+  if (step->kind == PTC_STEP_SEND) return check_read(r, &span, step->line);
+  write_new(r, &span);
+  return PTC_OK;
+}
+
 static ptc_status_t run_steps(replay_t *r, const ptc_step_t *steps, int32_t count, int32_t depth) {
   for (int32_t i = 0; i < count; ++i) {
     const ptc_step_t *step = &steps[i];
@@ -205,6 +224,8 @@ static ptc_status_t run_steps(replay_t *r, const ptc_step_t *steps, int32_t coun
     if (step->kind == PTC_STEP_COPY) PTC_TRY(run_copy(r, step));
     if (step->kind == PTC_STEP_LAUNCH) PTC_TRY(run_launch(r, step));
     if (step->kind == PTC_STEP_COLLECTIVE) PTC_TRY(run_collective(r, step));
+    if (step->kind == PTC_STEP_CALL) PTC_TRY(run_call(r, step, depth));
+    if (step->kind == PTC_STEP_SEND || step->kind == PTC_STEP_RECV) PTC_TRY(run_transfer(r, step));
     if (step->kind != PTC_STEP_REPEAT) continue;
     for (int64_t n = 0; n < step->count; ++n) {
       r->turns[depth] = step->reverse ? step->count - 1 - n : n;
@@ -257,9 +278,11 @@ static ptc_status_t run_task(replay_t *r, int64_t num_nodes) {
 }
 
 // Whether some address in |steps| depends on level |level|.
-static bool depends_on(const ptc_step_t *steps, int32_t count, int32_t level) {
+static bool depends_on(const ptc_plan_t *plan, const ptc_step_t *steps, int32_t count,
+                       int32_t level) {
   for (int32_t i = 0; i < count; ++i) {
-    if (steps[i].kind == PTC_STEP_REPEAT && depends_on(steps[i].body, steps[i].num_steps, level))
+    if (steps[i].kind == PTC_STEP_REPEAT &&
+        depends_on(plan, steps[i].body, steps[i].num_steps, level))
       return true;
     for (int32_t a = 0; a < steps[i].num_args; ++a)
       if (steps[i].args[a].byte_offset.coef[level]) return true;
@@ -267,11 +290,23 @@ static bool depends_on(const ptc_step_t *steps, int32_t count, int32_t level) {
   return false;
 }
 
+// The same of |task| and those that it calls.
+static bool task_depends_on(const ptc_plan_t *plan, const ptc_task_t *task, int32_t level) {
+  if (depends_on(plan, task->steps, task->num_steps, level)) return true;
+  bool calls = false;
+  for (int32_t i = 0; i < task->num_steps; ++i) calls |= task->steps[i].kind == PTC_STEP_CALL;
+  for (int32_t i = 0; calls && i < plan->num_tasks; ++i)
+    if (plan->tasks[i].num_micro > 0 &&
+        depends_on(plan, plan->tasks[i].steps, plan->tasks[i].num_steps, level))
+      return true;
+  return false;
+}
+
 static ptc_status_t run_coords(replay_t *r, int64_t num_nodes) {
   memset(r->turns, 0, sizeof r->turns);
   PTC_TRY(run_task(r, num_nodes));
   for (int32_t a = 0; a < r->plan->mesh.num_axes; ++a) {
-    if (!depends_on(r->task->steps, r->task->num_steps, a)) continue;
+    if (!task_depends_on(r->plan, r->task, a)) continue;
     for (int64_t at = 1; at < r->plan->mesh.axes[a].size; ++at) {
       r->turns[a] = at;
       PTC_TRY(run_task(r, num_nodes));
@@ -294,6 +329,7 @@ ptc_status_t ptc_plan_verify(ptc_diag_t *diag, const ptc_plan_t *plan) {
   ptc_status_t status = PTC_OK;
   for (int32_t i = 0; i < plan->num_tasks && status == PTC_OK; ++i) {
     replay.task = &plan->tasks[i];
+    if (replay.task->num_micro > 0) continue;  // where it is called
     status = run_coords(&replay, num_nodes);
   }
   for (int64_t n = 0; n < num_nodes; ++n) free(replay.expected[n].pieces);

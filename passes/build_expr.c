@@ -135,8 +135,9 @@ static int32_t axis_level(const ptc_kbuild_t *b, const char *axis) {
     level++;
     if (found < 0 && name && strcmp(name, axis) == 0) found = level;
   }
-  if (found < 0) return ptc_devices_level(&b->module->mesh, axis);
-  return ptc_devices_num_axes(&b->module->mesh) + level - found;  // counted from the outermost
+  const ptc_func_t *func = b->ops[0]->parent->func;
+  if (found < 0) return ptc_func_axis_level(func, axis);
+  return ptc_func_first_level(func) + level - found;  // counted from the outermost
 }
 
 ptc_kx_t ptc_kbuild_shard_index(ptc_kbuild_t *b, const ptc_axis_ref_t *axes, int32_t num_axes) {
@@ -298,7 +299,7 @@ static ptc_kx_t load(ptc_kbuild_t *b, ptc_value_t *value, const ptc_kx_t *index)
 static ptc_kx_t make_value(ptc_kbuild_t *b, ptc_value_t *value, const ptc_kx_t *index) {
   if (!is_computed(b, value)) return load(b, value, index);
   if (!value->def)
-    return ptc_kb_turn(&b->kb, ptc_devices_num_axes(&b->module->mesh) + depth_of(value->block) - 1);
+    return ptc_kb_turn(&b->kb, ptc_func_first_level(value->block->func) + depth_of(value->block) - 1);
   const ptc_kbuild_fn_t fn = ptc_kbuild_fn(value->def->opcode);
   if (!fn) return ptc_kbuild_unsupported(b, value->def, "it cannot be part of another kernel");
   return ptc_kbuild_cast(b, value->type->dtype, fn(b, value->def, value->index, index));

@@ -152,7 +152,7 @@ void ptc_kbuild_stores(ptc_kbuild_t *b) {
 static void build_unshard(ptc_kbuild_t *b, const ptc_op_t *op) {
   const ptc_type_t *x = op->operands[0]->type, *y = op->results[0]->type;
   const int32_t at = ptc_type_find_dim(y, ptc_op_string(op, "dim"));
-  int32_t level = ptc_devices_num_axes(&b->module->mesh);
+  int32_t level = ptc_func_first_level(op->parent->func);
   for (const ptc_op_t *outer = op->parent->parent_op; outer; outer = outer->parent->parent_op)
     level++;
   ptc_kx_t from[PTC_MAX_DIMS], to[PTC_MAX_DIMS];

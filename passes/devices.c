@@ -19,3 +19,13 @@ int32_t ptc_devices_level(const ptc_mesh_t *mesh, const char *axis) {
   }
   return -1;
 }
+
+int32_t ptc_func_axis_level(const ptc_func_t *func, const char *axis) {
+  if (func->each_micro && strcmp(axis, "micro") == 0)
+    return ptc_devices_num_axes(&func->module->mesh);
+  return ptc_devices_level(&func->module->mesh, axis);
+}
+
+int32_t ptc_func_first_level(const ptc_func_t *func) {
+  return ptc_devices_num_axes(&func->module->mesh) + (func->each_micro ? 2 : 0);
+}

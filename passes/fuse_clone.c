@@ -19,7 +19,8 @@ static ptc_value_t *large_operand(const ptc_op_t *op) {
 static bool is_nest(const ptc_op_t *op) {
   return op->num_results > 0 && !op->body && !ptc_view_is_alias(op) && !ptc_op_bool(op, "inline") &&
          !ptc_op_has_trait(op, PTC_TRAIT_TERMINATOR) &&
-         !ptc_op_has_trait(op, PTC_TRAIT_COLLECTIVE) && ptc_op_kernel_kind(op) == PTC_KERNEL_NEST;
+         !ptc_op_has_trait(op, PTC_TRAIT_COLLECTIVE) &&
+         !ptc_op_has_trait(op, PTC_TRAIT_TRANSFER) && ptc_op_kernel_kind(op) == PTC_KERNEL_NEST;
 }
 
 // The ops of a block before anything was cloned: op -> its number.

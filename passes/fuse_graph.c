@@ -66,7 +66,7 @@ static void add_returned_states(ptc_fuse_block_t *f) {
 static ptc_fuse_kind_t kind_of(const ptc_op_t *op) {
   if (op->body || op->opcode == PTC_OP_YIELD || op->opcode == PTC_OP_RETURN ||
       ptc_view_is_alias(op) || ptc_op_bool(op, "inline") ||
-      ptc_op_has_trait(op, PTC_TRAIT_COLLECTIVE))
+      ptc_op_has_trait(op, PTC_TRAIT_COLLECTIVE) || ptc_op_has_trait(op, PTC_TRAIT_TRANSFER))
     return PTC_FUSE_OTHER;
   if (op->results[0]->type->num_counts || op->opcode == PTC_OP_UNSHARD ||
       op->opcode == PTC_OP_MERGE || op->opcode == PTC_OP_SHARD)
@@ -107,6 +107,12 @@ void ptc_fuse_graph(ptc_fuse_block_t *f) {
     // What ends a block ends it.
     if (ptc_op_has_trait(op, PTC_TRAIT_TERMINATOR))
       for (int32_t i = 0; i < n; i++) add_edge(f, i, n);
+  }
+  // Transfers keep their order, which is one for all stages.
+  for (int32_t last = -1, i = 0; i < f->num_nodes; i++) {
+    if (!ptc_op_has_trait(f->nodes[i].op, PTC_TRAIT_TRANSFER)) continue;
+    if (last >= 0) add_edge(f, last, i);
+    last = i;
   }
   add_returned_states(f);
 }

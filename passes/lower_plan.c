@@ -9,6 +9,7 @@
 #include "passes/lower_plan_impl.h"
 
 static ptc_place_t *global_place(ptc_lower_t *lower, const ptc_global_t *global) {
+  if (global->kind == PTC_GLOBAL_SLOT) return ptc_lower_slot(lower, global);
   const ptc_plan_global_t *entry = &lower->plan->globals[global->index];
   ptc_place_t *place = PTC_ARENA_NEW(lower->scratch, ptc_place_t);
   place->buffer = entry->buffer;
@@ -91,23 +92,46 @@ static ptc_status_t lower_states(ptc_lower_t *lower, const ptc_func_t *func, ptc
 
 // --- functions
 
-static ptc_status_t lower_func(ptc_lower_t *lower, const ptc_func_t *func, ptc_task_t *task) {
-  task->name = ptc_arena_strdup(lower->arena, func->name);
+// What is made for a slot is made there: nothing that the function reads lies in it.
+static void want_slots(ptc_lower_t *lower, const ptc_func_t *func) {
+  const ptc_op_t *end = ptc_func_return(func);
+  for (int32_t i = 0; i < func->num_results; ++i) {
+    const ptc_global_t *global = func->results[i].global;
+    if (func->results[i].kind == PTC_RESULT_STATE && global->kind == PTC_GLOBAL_SLOT &&
+        ptc_attrs_int(&global->attrs, "slots", 0) > 0)
+      ptc_lower_want(lower, func->body, end->operands[i], global_place(lower, global));
+  }
+}
+
+ptc_status_t ptc_lower_func(ptc_lower_t *lower, const ptc_func_t *func, ptc_task_t *task,
+                            ptc_step_list_t *out) {
+  lower->func = func;
   ptc_lower_find_grads(lower, func);
   for (int32_t i = 0; i < func->body->num_args; ++i)
     ptc_map_set(&lower->places, func->body->args[i], global_place(lower, func->arg_globals[i]));
   ptc_place_t **places = PTC_ARENA_ARRAY(lower->scratch, ptc_place_t *, func->num_results);
-  ptc_step_list_t steps = {0};
   plan_results(lower, func, places);
+  want_slots(lower, func);
   ptc_uses_init(&lower->uses, lower->scratch, func->body);
-  ptc_status_t status = ptc_lower_block(lower, func->body, &steps);
+  ptc_status_t status = ptc_lower_block(lower, func->body, out);
   ptc_uses_deinit(&lower->uses);
-  if (status == PTC_OK) status = lower_results(lower, func, places, task, &steps);
-  if (status == PTC_OK) status = lower_states(lower, func, &steps);
-  task->num_steps = (int32_t)steps.len;
-  task->steps = PTC_ARENA_ARRAY(lower->arena, ptc_step_t, steps.len);
-  if (steps.len) memcpy(task->steps, steps.data, (size_t)steps.len * sizeof *steps.data);
-  PTC_VEC_FREE(&steps);
+  if (status == PTC_OK) status = lower_results(lower, func, places, task, out);
+  if (status == PTC_OK) status = lower_states(lower, func, out);
+  return status;
+}
+
+void ptc_lower_end_task(ptc_lower_t *lower, ptc_task_t *task, ptc_step_list_t *steps) {
+  task->num_steps = (int32_t)steps->len;
+  task->steps = PTC_ARENA_ARRAY(lower->arena, ptc_step_t, steps->len);
+  if (steps->len) memcpy(task->steps, steps->data, (size_t)steps->len * sizeof *steps->data);
+  PTC_VEC_FREE(steps);
+}
+
+static ptc_status_t lower_task(ptc_lower_t *lower, const ptc_func_t *func, ptc_task_t *task) {
+  ptc_step_list_t steps = {0};
+  task->name = ptc_arena_strdup(lower->arena, func->name);
+  const ptc_status_t status = ptc_lower_func(lower, func, task, &steps);
+  ptc_lower_end_task(lower, task, &steps);
   return status;
 }
 
@@ -116,6 +140,9 @@ static double count_flops(const ptc_plan_t *plan, const ptc_step_t *steps, int32
   for (int32_t i = 0; i < count; ++i) {
     if (steps[i].kind == PTC_STEP_REPEAT)
       flops += (double)steps[i].count * count_flops(plan, steps[i].body, steps[i].num_steps);
+    else if (steps[i].kind == PTC_STEP_CALL)
+      flops +=
+          count_flops(plan, plan->tasks[steps[i].task].steps, plan->tasks[steps[i].task].num_steps);
     else if (steps[i].kind == PTC_STEP_LAUNCH)
       flops += plan->kernels[steps[i].kernel].flops;
   }
@@ -169,13 +196,15 @@ static ptc_status_t lower_module(ptc_lower_t *lower) {
   lower->plan->tasks = PTC_ARENA_ARRAY(lower->arena, ptc_task_t, num_funcs);
   PTC_TRY(ptc_lower_globals(lower));
   PTC_TRY(ptc_lower_settings(lower));
+  if (lower->stages) return ptc_lower_stage_tasks(lower);
   for (const ptc_func_t *func = lower->module->funcs; func; func = func->next)
-    PTC_TRY(lower_func(lower, func, &lower->plan->tasks[lower->plan->num_tasks++]));
+    PTC_TRY(lower_task(lower, func, &lower->plan->tasks[lower->plan->num_tasks++]));
   return PTC_OK;
 }
 
-ptc_status_t ptc_lower_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, ptc_plan_t **out_plan,
-                            const ptc_kernel_t *const **out_kernels) {
+static ptc_status_t lower_all(ptc_pass_ctx_t *ctx, ptc_module_t *module, const ptc_stages_t *stages,
+                              int32_t stage, ptc_plan_t **out_plan,
+                              const ptc_kernel_t *const **out_kernels) {
   *out_plan = NULL;
   *out_kernels = NULL;
   ptc_plan_t *plan = ptc_plan_create();
@@ -184,9 +213,12 @@ ptc_status_t ptc_lower_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, ptc_plan_
   ptc_lower_t lower = {.ctx = ctx,
                        .module = module,
                        .diag = module->diag,
+                       .stages = stages,
                        .plan = plan,
                        .arena = &plan->arena,
                        .scratch = &scratch};
+  plan->stage = stage;
+  plan->num_stages = stages ? stages->num_stages : 1;
   ptc_interner_init(&lower.keys, &scratch);
   ptc_status_t status = lower_module(&lower);
   if (status == PTC_OK) {
@@ -198,6 +230,7 @@ ptc_status_t ptc_lower_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, ptc_plan_
   PTC_VEC_FREE(&lower.buffers);
   PTC_VEC_FREE(&lower.kernels);
   PTC_VEC_FREE(&lower.bodies);
+  ptc_map_deinit(&lower.slots);
   ptc_map_deinit(&lower.places);
   ptc_map_deinit(&lower.wanted);
   ptc_map_deinit(&lower.grads);
@@ -205,4 +238,14 @@ ptc_status_t ptc_lower_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, ptc_plan_
   ptc_interner_deinit(&lower.keys);
   ptc_arena_deinit(&scratch);
   return status;
+}
+
+ptc_status_t ptc_lower_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, ptc_plan_t **out_plan,
+                            const ptc_kernel_t *const **out_kernels) {
+  return lower_all(ctx, module, NULL, 0, out_plan, out_kernels);
+}
+
+ptc_status_t ptc_lower_stage(ptc_pass_ctx_t *ctx, const ptc_stages_t *stages, int32_t stage,
+                             ptc_plan_t **out_plan, const ptc_kernel_t *const **out_kernels) {
+  return lower_all(ctx, stages->modules[stage], stages, stage, out_plan, out_kernels);
 }

@@ -8,11 +8,17 @@
 #include "ir/kernel.h"
 #include "ir/plan.h"
 #include "passes/pass.h"
+#include "passes/split_stages.h"
 
 // Lowers all functions of |module|, which `fuse` has marked. Equal kernels are shared. |out_kernels| has one
 // entry per kernel of the plan, in the plan's arena. No addresses yet.
 ptc_status_t ptc_lower_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, ptc_plan_t **out_plan,
                             const ptc_kernel_t *const **out_kernels);
+
+// The same for stage |stage| of a pipeline, whose module `fuse` has marked: the functions for micro-batches become
+// tasks of their own, which "train" and "eval" call in the order of the schedule.
+ptc_status_t ptc_lower_stage(ptc_pass_ctx_t *ctx, const ptc_stages_t *stages, int32_t stage,
+                             ptc_plan_t **out_plan, const ptc_kernel_t *const **out_kernels);
 
 // Records the launch shape of kernel |kernel|; every step that launches it gets its workspace.
 void ptc_plan_set_shape(ptc_plan_t *plan, int32_t kernel, int32_t num_runs,

@@ -210,6 +210,8 @@ ptc_status_t ptc_lower_block(ptc_lower_t *lower, const ptc_block_t *block, ptc_s
     } else if (ptc_op_has_trait(op, PTC_TRAIT_COLLECTIVE)) {
       PTC_TRY(ptc_lower_collective(lower, op, &op, out));
       continue;
+    } else if (ptc_op_has_trait(op, PTC_TRAIT_TRANSFER)) {
+      status = ptc_lower_transfer(lower, op, out);
     } else if (!ptc_op_bool(op, "inline")) {
       status = ptc_error(lower->diag, op->loc, PTC_INTERNAL, "plan-unfused",
                          "the op \"%s\" belongs to no kernel: the pass fuse comes first",

@@ -38,7 +38,10 @@ typedef struct ptc_lower_s {
   ptc_plan_t *plan;
   ptc_arena_t *arena;    // the plan's
   ptc_arena_t *scratch;  // of this pass
-  ptc_use_map_t uses;    // of the function that is lowered
+  const ptc_func_t *func;  // that is lowered
+  ptc_use_map_t uses;      // of it
+  const ptc_stages_t *stages;  // NULL: no pipeline
+  ptc_map_t slots;             // slot global -> number of its buffer + 1
   ptc_map_t places;      // value -> ptc_place_t *
   ptc_map_t wanted;      // value -> ptc_place_t * where it should be made
   ptc_map_t grads;       // values that are gradients of parameters -> what they are called
@@ -110,6 +113,23 @@ ptc_status_t ptc_lower_collective(ptc_lower_t *lower, ptc_op_t *first, ptc_op_t 
 
 // Makes one of neighbouring repeats that do nothing but alike collectives; returns how many steps are left.
 int32_t ptc_lower_join_repeats(ptc_arena_t *arena, ptc_step_t *steps, int32_t count);
+
+// --- lower_plan.c
+
+// Appends the steps of |func|; its results become those of |task|.
+ptc_status_t ptc_lower_func(ptc_lower_t *lower, const ptc_func_t *func, ptc_task_t *task,
+                            ptc_step_list_t *out);
+// |steps|, freed, become those of |task|.
+void ptc_lower_end_task(ptc_lower_t *lower, ptc_task_t *task, ptc_step_list_t *steps);
+
+// --- lower_plan_stage.c
+
+// Where a slot global lies, as the function that is lowered sees it.
+ptc_place_t *ptc_lower_slot(ptc_lower_t *lower, const ptc_global_t *global);
+// A send or a recv.
+ptc_status_t ptc_lower_transfer(ptc_lower_t *lower, ptc_op_t *op, ptc_step_list_t *out);
+// All tasks of a stage.
+ptc_status_t ptc_lower_stage_tasks(ptc_lower_t *lower);
 
 // --- lower_plan_tables.c
 

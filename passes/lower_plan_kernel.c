@@ -62,13 +62,16 @@ static const char *key_of(ptc_lower_t *lower, const ptc_kernel_t *kernel) {
   return key;
 }
 
-// "k12_gelu_add": the number, the first and the last op.
+// "k12_gelu_add": the number, the first and the last op; of a pipeline "s1k12_gelu_add".
 static const char *name_of(const ptc_lower_t *lower, ptc_op_t *const *ops, int32_t count) {
   const char *first = ptc_op_info(ops[0]->opcode)->mnemonic;
   const char *last = ptc_op_info(ops[count - 1]->opcode)->mnemonic;
-  return count == 1 ? ptc_arena_printf(lower->arena, "k%" PRId64 "_%s", lower->kernels.len, first)
-                    : ptc_arena_printf(lower->arena, "k%" PRId64 "_%s_%s", lower->kernels.len,
-                                       first, last);
+  const char *stage =
+      lower->stages ? ptc_arena_printf(lower->arena, "s%" PRId32, lower->plan->stage) : "";
+  return count == 1
+             ? ptc_arena_printf(lower->arena, "%sk%" PRId64 "_%s", stage, lower->kernels.len, first)
+             : ptc_arena_printf(lower->arena, "%sk%" PRId64 "_%s_%s", stage, lower->kernels.len,
+                                first, last);
 }
 
 static int64_t param_bytes(const ptc_kparam_t *param) {

@@ -131,6 +131,8 @@ ptc_status_t ptc_lower_globals(ptc_lower_t *lower) {
   plan->globals = PTC_ARENA_ARRAY(lower->arena, ptc_plan_global_t, module->num_globals);
   for (int64_t g = 0; g < module->num_globals; ++g) {
     const ptc_global_t *global = module->globals[g];
+    // Slots come last: they are buffers, and no part of the plan's state.
+    if (global->kind == PTC_GLOBAL_SLOT) continue;
     if (ptc_type_num_bytes(global->type) < 0 || ptc_type_num_instances(global->type) > INT32_MAX)
       return ptc_error(lower->diag, global->loc, PTC_INVALID_INPUT, "plan-size",
                        "\"%s\" is too large", global->path);

@@ -97,7 +97,7 @@ void ptc_lower_want(ptc_lower_t *lower, const ptc_block_t *block, ptc_value_t *v
                       (def->opcode == PTC_OP_LIST_CONCAT || def->opcode == PTC_OP_UNSHARD ||
                        def->opcode == PTC_OP_LIST_UNGROUP);
   if (collected || joined || ptc_op_attr(def, "kernel") ||
-      ptc_op_has_trait(def, PTC_TRAIT_COLLECTIVE))
+      ptc_op_has_trait(def, PTC_TRAIT_COLLECTIVE) || def->opcode == PTC_OP_RECV)
     ptc_map_set(&lower->wanted, value, (void *)place);
 }
 
@@ -162,7 +162,7 @@ static ptc_status_t lower_ungroup(ptc_lower_t *lower, const ptc_op_t *op, const 
 static int32_t level_of(const ptc_lower_t *lower, const char *axis) {
   for (int32_t l = lower->depth - 1; l >= 0; --l)
     if (lower->levels[l].op && ptc_op_string(lower->levels[l].op, "axis") == axis) return l;
-  return ptc_devices_level(&lower->module->mesh, axis);
+  return ptc_func_axis_level(lower->func, axis);
 }
 
 // Where the axes that |op| adds to its dim put this device's part.

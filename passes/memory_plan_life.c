@@ -183,7 +183,9 @@ static bool reuses_instances(const ptc_plan_t *plan, const ptc_step_t *steps, in
     }
     for (int32_t a = 0; a < step->num_args; ++a) {
       const ptc_ref_t *ref = &step->args[a];
-      const bool written = step->kind != PTC_STEP_LAUNCH
+      const bool transfer = step->kind == PTC_STEP_SEND || step->kind == PTC_STEP_RECV;
+      const bool written = transfer ? step->kind == PTC_STEP_RECV
+                           : step->kind != PTC_STEP_LAUNCH
                                ? a % 2 == 1
                                : a < plan->kernels[step->kernel].num_params &&
                                      plan->kernels[step->kernel].modes[a] != 0;
@@ -215,16 +217,46 @@ static void walk_repeat(walker_t *w, const ptc_step_t *step) {
   w->depth--;
 }
 
+static void walk_call(walker_t *w, const ptc_step_t *step) {
+  const ptc_task_t *task = &w->t->plan->tasks[step->task];
+  const int32_t level = w->depth;
+  w->counts[level] = task->num_micro;
+  w->counts[level + 1] = task->num_slots;
+  w->collapsed[level] = w->collapsed[level + 1] = false;
+  w->turns[level] = step->micro;
+  w->turns[level + 1] = step->slot;
+  w->depth += 2;
+  walk_steps(w, task->steps, task->num_steps);
+  w->depth -= 2;
+  w->turns[level] = w->turns[level + 1] = 0;
+}
+
+static void walk_transfer(walker_t *w, const ptc_step_t *step) {
+  const ptc_ref_t *ref = &step->args[0];
+  if (is_spread(w, ref))
+    touch_all(w, ref, 0);
+  else if (step->kind == PTC_STEP_SEND)
+    node_read(w->t, node_of(w, ref));
+  else
+    node_write(w->t, node_of(w, ref), is_whole(w->t->plan, ref), ++w->t->next_value);
+}
+
 static void walk_steps(walker_t *w, const ptc_step_t *steps, int32_t count) {
   for (int32_t i = 0; i < count && !w->too_long; ++i) {
     if (steps[i].kind == PTC_STEP_REPEAT) {
       walk_repeat(w, &steps[i]);
       continue;
     }
+    if (steps[i].kind == PTC_STEP_CALL) {
+      walk_call(w, &steps[i]);
+      continue;
+    }
     if (steps[i].kind == PTC_STEP_COPY)
       walk_copy(w, &steps[i]);
     else if (steps[i].kind == PTC_STEP_COLLECTIVE)
       walk_collective(w, &steps[i]);
+    else if (steps[i].kind == PTC_STEP_SEND || steps[i].kind == PTC_STEP_RECV)
+      walk_transfer(w, &steps[i]);
     else
       walk_launch(w, &steps[i]);
     w->too_long = ++w->t->time >= MAX_STEPS;
@@ -287,7 +319,7 @@ ptc_status_t ptc_timeline_build(ptc_diag_t *diag, const ptc_plan_t *plan, ptc_ti
   if (!walker.too_long) {
     make_nodes(out);
     for (int32_t i = 0; i < plan->num_tasks && !walker.too_long; ++i)
-      walk_task(&walker, &plan->tasks[i]);
+      if (plan->tasks[i].num_micro == 0) walk_task(&walker, &plan->tasks[i]);
   }
   if (walker.too_long)
     return ptc_error(diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "plan-too-long",

@@ -419,10 +419,9 @@ static void build_transfer(loop_t *loop, ptc_work_kind_t kind, int32_t part) {
     ptc_op_t *op = ptc_op_new(module, sends ? PTC_OP_SEND : PTC_OP_RECV, made->value->def->loc, &x,
                               sends ? 1 : 0, sends ? 0 : 1);
     ptc_attrs_set_int(module, &op->attrs, sends ? "to" : "from", other % p->split->num_stages);
-    char tag[64];
-    snprintf(tag, sizeof(tag), "%s.%s.%" PRId32 ".%" PRId32, p->prefix, forward ? "f" : "b", left,
-             made->number);
-    ptc_attrs_set_string(module, &op->attrs, "tag", tag);
+    // One number per value, boundary and direction; those of the functions after the loop are odd.
+    const int64_t where = (made->number * PTC_SPLIT_MAX_PARTS + left) * 2 + forward;
+    ptc_attrs_set_int(module, &op->attrs, "tag", (where * 2 + (p->schedule == p->split->eval)) * 2);
     ptc_op_insert(op, task.func->body, NULL);
     if (sends) continue;
     op->results[0]->type = made->value->type;

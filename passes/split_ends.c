@@ -139,9 +139,12 @@ static void add_need(ptc_value_t *value, void *arg) {
   add_bits(&need->e->need, value, need->stages);
 }
 
-static uint64_t result_stages(const ends_t *e, const ptc_result_t *result) {
+// Numbers, which the first rank shows, are everywhere; outputs where they are made, mostly: on the last stage.
+static uint64_t result_stages(const ends_t *e, const ptc_result_t *result,
+                              const ptc_value_t *value) {
   const ptc_split_t *split = e->p->split;
-  if (result->kind == PTC_RESULT_VALUE) return bit(split->num_stages - 1);
+  if (result->kind == PTC_RESULT_VALUE)
+    return is_scalar(value) ? bit(split->num_stages) - 1 : bit(split->num_stages - 1);
   const uint64_t stages = ptc_split_stages_of(e->p->home, result->global);
   return result->kind == PTC_RESULT_GRAD ? bit(lowest(stages)) : stages;
 }
@@ -150,7 +153,7 @@ static void find_needs(ends_t *e) {
   const ptc_func_t *func = e->p->func;
   const ptc_op_t *ret = ptc_func_return(func);
   for (int32_t i = 0; i < func->num_results; i++)
-    add_bits(&e->need, ret->operands[i], result_stages(e, &func->results[i]));
+    add_bits(&e->need, ret->operands[i], result_stages(e, &func->results[i], ret->operands[i]));
   for (const ptc_op_t *op = ret->prev; op; op = op->prev) {
     if (op == e->p->loop) continue;
     need_t need = {e, runs_on(e, op)};
@@ -167,9 +170,8 @@ static ptc_op_t *transfer(ends_t *e, const ptc_value_t *value, bool sends, int32
       ptc_op_new(module, sends ? PTC_OP_SEND : PTC_OP_RECV,
                  value->def ? value->def->loc : e->func->loc, &x, sends ? 1 : 0, sends ? 0 : 1);
   ptc_attrs_set_int(module, &op->attrs, sends ? "to" : "from", stage);
-  char tag[64];
-  snprintf(tag, sizeof(tag), "%s.end.%" PRId32, e->p->prefix, e->num_transfers);
-  ptc_attrs_set_string(module, &op->attrs, "tag", tag);
+  ptc_attrs_set_int(module, &op->attrs, "tag",
+                    (e->num_transfers * 2 + (e->p->schedule == e->p->split->eval)) * 2 + 1);
   ptc_op_insert(op, e->func->body, NULL);
   if (!sends) {
     op->results[0]->type = value->type;
@@ -241,7 +243,7 @@ ptc_status_t ptc_split_build_end(ptc_pieces_t *p) {
   build_ops(&e);
   const ptc_op_t *ret = ptc_func_return(p->func);
   for (int32_t i = 0; i < p->func->num_results; i++)
-    if (result_stages(&e, &p->func->results[i]) & bit(p->split->stage))
+    if (result_stages(&e, &p->func->results[i], ret->operands[i]) & bit(p->split->stage))
       ptc_func_add_result(e.func, p->func->results[i], ptc_map_get(&e.map, ret->operands[i]));
   if (!ptc_func_return(e.func))
     ptc_op_insert(ptc_op_new(p->split->module, PTC_OP_RETURN, e.func->loc, NULL, 0, 0),

@@ -31,7 +31,7 @@ static void remove_func(ptc_module_t *module, const ptc_func_t *func) {
   *at = func->next;
 }
 
-// Inputs, parameters, moments and slots that no function of the stage names.
+// Parameters, moments and slots that no function of the stage names.
 static void drop_globals(ptc_module_t *module) {
   ptc_map_t used = {0};
   for (const ptc_func_t *func = module->funcs; func; func = func->next) {
@@ -43,7 +43,9 @@ static void drop_globals(ptc_module_t *module) {
   int64_t count = 0;
   for (int64_t g = 0; g < module->num_globals; g++) {
     ptc_global_t *global = module->globals[g];
-    const bool stays = global->kind == PTC_GLOBAL_COUNTER || global->kind == PTC_GLOBAL_SETTING;
+    // All stages are given the same data, and count alike.
+    const bool stays = global->kind == PTC_GLOBAL_COUNTER || global->kind == PTC_GLOBAL_SETTING ||
+                       global->kind == PTC_GLOBAL_INPUT;
     if (!stays && !ptc_map_get(&used, global)) continue;
     global->index = count;
     module->globals[count++] = global;
@@ -171,4 +173,15 @@ void ptc_stages_destroy(ptc_stages_t *stages) {
   for (int32_t i = 0; i < stages->num_stages; i++) ptc_module_destroy(stages->modules[i]);
   ptc_arena_deinit(&stages->arena);
   free(stages);
+}
+
+void ptc_stages_add_axis(ptc_stages_t *stages) {
+  for (int32_t s = 0; s < stages->num_stages; s++) {
+    ptc_module_t *module = stages->modules[s];
+    const ptc_mesh_t old = module->mesh;
+    ptc_mesh_axis_t *axes = PTC_ARENA_ARRAY(&module->arena, ptc_mesh_axis_t, old.num_axes + 1);
+    axes[0] = (ptc_mesh_axis_t){ptc_device_axis_names[PTC_AXIS_PP], stages->num_stages};
+    for (int32_t a = 0; a < old.num_axes; a++) axes[a + 1] = old.axes[a];
+    ptc_module_set_mesh(module, axes, old.num_axes + 1);
+  }
 }

@@ -12,8 +12,8 @@
 //   train.recv_f, train.send_f, train.recv_b, train.send_b  its transfers to and from slots
 //   train.end                 totals, clipping, the optimizer; transfers of its own
 //   eval.begin, eval.f, eval.recv_f, eval.send_f, eval.end
-// Values go from one function to another through globals of kind slot. Named results (losses, metrics, outputs) are
-// results of train.end and eval.end of the last stage; those that every stage has alike, too.
+// Values go from one function to another through globals of kind slot. Losses and metrics are results of
+// train.end and eval.end of all stages, outputs of the last one.
 typedef struct ptc_stages_s {
   ptc_arena_t arena;
   int32_t num_stages;
@@ -29,6 +29,10 @@ typedef struct ptc_stages_s {
 ptc_status_t ptc_split_stages(ptc_pass_ctx_t *ctx, const ptc_module_t *module,
                               ptc_stages_t **out_stages);
 void ptc_stages_destroy(ptc_stages_t *stages);  // NULL is allowed
+
+// Puts the axis "pp" into the mesh of every stage's module, outermost: its plan is for ranks of all stages. To be done
+// before `fuse`; the interpreter would take it for devices of the stage.
+void ptc_stages_add_axis(ptc_stages_t *stages);
 
 // The function that a stage runs for |kind| of chunk |chunk|: "train.send_f.1". |train|: or eval.
 void ptc_stage_func_name(bool train, ptc_work_kind_t kind, int32_t chunk, char out_name[40]);

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -266,6 +267,47 @@ static ptc_status_t run_collective(ptc_diag_t *diag, ptc_executor_t *executor,
   return PTC_OK;
 }
 
+// The ranks of a stage are one after another, the stages in order.
+static ptc_status_t run_transfer(ptc_diag_t *diag, ptc_executor_t *executor,
+                                 const ptc_step_t *step) {
+  const ptc_plan_t *plan = executor->plan;
+  if (!executor->exchange)
+    return ptc_error(diag, (ptc_loc_t){.file = plan->steps_file, .line = step->line},
+                     PTC_UNSUPPORTED, "no-communicator",
+                     "this step exchanges data with other stages, and there are none");
+  ptc_comm_t *comm = ptc_exchange_comm(executor->exchange);
+  const int32_t size = comm->world / plan->num_stages;
+  const int32_t peer = step->peer * size + comm->rank % size;
+  const ptc_buffer_t *buffer = &plan->buffers[step->args[0].buffer];
+  void *data = address_of(executor, &step->args[0]);
+  const bool sends = step->kind == PTC_STEP_SEND;
+  char what[120];
+  snprintf(what, sizeof what, "%s of %s %s stage %" PRId32, sends ? "send" : "recv", buffer->name,
+           sends ? "to" : "from", step->peer);
+  ptc_comm_set_context(comm, what, (ptc_loc_t){.file = buffer->loc_file, .line = buffer->loc_line});
+  const int64_t begin = executor->profiling ? now_ns() : 0;
+  PTC_TRY(sends ? ptc_comm_send(comm, diag, peer, step->tag, data, step->args[0].bytes)
+                : ptc_comm_recv(comm, diag, peer, step->tag, data, step->args[0].bytes));
+  if (!executor->profiling) return PTC_OK;
+  executor->times[plan->num_kernels + 1].num_calls++;
+  executor->times[plan->num_kernels + 1].time_ns += now_ns() - begin;
+  return PTC_OK;
+}
+
+static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_step_t *steps,
+                              int32_t num_steps, int32_t level);
+
+// For one micro-batch.
+static ptc_status_t run_call(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_step_t *step,
+                             int32_t level) {
+  const ptc_task_t *task = &executor->plan->tasks[step->task];
+  executor->turns[level] = step->micro;
+  executor->turns[level + 1] = step->slot;
+  PTC_TRY(run_steps(diag, executor, task->steps, task->num_steps, level + 2));
+  executor->turns[level] = executor->turns[level + 1] = 0;
+  return PTC_OK;
+}
+
 // |level|: number of axes and enclosing repeats.
 static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_step_t *steps,
                               int32_t num_steps, int32_t level) {
@@ -287,6 +329,9 @@ static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const 
         executor->turns[level] = 0;
         break;
       case PTC_STEP_COLLECTIVE: PTC_TRY(run_collective(diag, executor, step)); break;
+      case PTC_STEP_CALL: PTC_TRY(run_call(diag, executor, step, level)); break;
+      case PTC_STEP_SEND:
+      case PTC_STEP_RECV: PTC_TRY(run_transfer(diag, executor, step)); break;
     }
   }
   return PTC_OK;

@@ -15,6 +15,7 @@
 #include "frontend/driver/options.h"
 #include "frontend/driver/units.h"
 #include "ir/text.h"
+#include "passes/parallel.h"
 
 static const char usage[] =
     "usage: ptc MODEL.ptm... [-o PLAN] [options]   compile to a plan\n"
@@ -247,6 +248,11 @@ static ptc_status_t make_plan(arguments_t *args, ptc_pass_ctx_t *ctx, ptc_module
   if (args->plan_only) output = NULL;
   if (output) PTC_TRY(ptc_emit_check_output(module->diag, output));
   ptc_emitted_t emitted;
+  ptc_parallel_t parallel;
+  PTC_TRY(ptc_parallel_read(module, &parallel));
+  if (parallel.size[PTC_AXIS_PP] > 1)
+    return ptc_error(module->diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "emit-pipeline",
+                     "plans of pipelines cannot be written yet: set pp = 1");
   PTC_TRY(ptc_emit(ctx, module, args->target, &emitted));
   if (!emitted.plan) return PTC_OK;
   ptc_status_t status = PTC_OK;

@@ -13,7 +13,6 @@
 #include "codegen/cuda_codegen.h"
 #include "ir/text.h"
 #include "passes/lower_plan.h"
-#include "passes/parallel.h"
 #include "runtime/cpu/compiler.h"
 #include "runtime/hash.h"
 #include "runtime/plan_folder.h"
@@ -68,10 +67,13 @@ static void add_origins(const ptc_module_t *module, ptc_plan_t *plan) {
   plan->num_settings = num;
 }
 
-static ptc_status_t build_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, const char *target,
+// |stages|: the pipeline of which |module| is stage |stage|, or NULL.
+static ptc_status_t build_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module,
+                               const ptc_stages_t *stages, int32_t stage, const char *target,
                                ptc_emitted_t *emitted) {
   const ptc_kernel_t *const *kernels;
-  PTC_TRY(ptc_lower_plan(ctx, module, &emitted->plan, &kernels));
+  PTC_TRY(stages ? ptc_lower_stage(ctx, stages, stage, &emitted->plan, &kernels)
+                 : ptc_lower_plan(ctx, module, &emitted->plan, &kernels));
   ptc_plan_t *plan = emitted->plan;
   ptc_str_t flags = {0};
   if (ptc_plan_target_is_cuda(target))
@@ -91,20 +93,25 @@ static ptc_status_t build_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module, const 
   return PTC_OK;
 }
 
-ptc_status_t ptc_emit(ptc_pass_ctx_t *ctx, ptc_module_t *module, const char *target,
-                      ptc_emitted_t *out_emitted) {
+static ptc_status_t emit(ptc_pass_ctx_t *ctx, ptc_module_t *module, const ptc_stages_t *stages,
+                         int32_t stage, const char *target, ptc_emitted_t *out_emitted) {
   *out_emitted = (ptc_emitted_t){0};
-  ptc_parallel_t parallel;
-  PTC_TRY(ptc_parallel_read(module, &parallel));
-  if (parallel.size[PTC_AXIS_PP] > 1)
-    return ptc_error(module->diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "emit-pipeline",
-                     "plans of pipelines cannot be written yet: set pp = 1");
   if (!ptc_plan_target_is_cuda(target)) PTC_TRY(ptc_compiler_check_target(module->diag, target));
   PTC_TRY(ptc_pass_run(ctx, module, "fuse"));
   if (ctx->stopped) return PTC_OK;
-  ptc_status_t status = build_plan(ctx, module, target, out_emitted);
+  ptc_status_t status = build_plan(ctx, module, stages, stage, target, out_emitted);
   if (status != PTC_OK) ptc_emitted_deinit(out_emitted);
   return status;
+}
+
+ptc_status_t ptc_emit(ptc_pass_ctx_t *ctx, ptc_module_t *module, const char *target,
+                      ptc_emitted_t *out_emitted) {
+  return emit(ctx, module, NULL, 0, target, out_emitted);
+}
+
+ptc_status_t ptc_emit_stage(ptc_pass_ctx_t *ctx, const ptc_stages_t *stages, int32_t stage,
+                            const char *target, ptc_emitted_t *out_emitted) {
+  return emit(ctx, stages->modules[stage], stages, stage, target, out_emitted);
 }
 
 void ptc_emitted_deinit(ptc_emitted_t *emitted) {

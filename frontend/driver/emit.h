@@ -4,6 +4,7 @@
 
 #include "ir/plan.h"
 #include "passes/pass.h"
+#include "passes/split_stages.h"
 #include "runtime/cpu/kernel_objects.h"
 
 // A plan in memory, with the source of each of its kernels.
@@ -18,6 +19,9 @@ typedef struct ptc_emitted_s {
 // is on error.
 ptc_status_t ptc_emit(ptc_pass_ctx_t *ctx, ptc_module_t *module, const char *target,
                       ptc_emitted_t *out_emitted);
+// The same for one stage of a pipeline, after ptc_stages_add_axis.
+ptc_status_t ptc_emit_stage(ptc_pass_ctx_t *ctx, const ptc_stages_t *stages, int32_t stage,
+                            const char *target, ptc_emitted_t *out_emitted);
 void ptc_emitted_deinit(ptc_emitted_t *emitted);
 
 // Writes the plan folder |path|, whole or not at all: into a folder beside it, which then takes its place. A

@@ -33,11 +33,13 @@ bool generated_open_gpusim(generated_t *generated, ptc_module_t *module) {
   return status == PTC_OK;
 }
 
-bool generated_open(generated_t *generated, ptc_module_t *module, int32_t num_threads) {
+static bool open_it(generated_t *generated, ptc_module_t *module, const ptc_stages_t *stages,
+                    int32_t stage, int32_t num_threads) {
   *generated = (generated_t){.module = module};
   ptc_pass_ctx_t ctx;
   ptc_pass_ctx_init(&ctx, NULL);
-  ptc_status_t status = ptc_emit(&ctx, module, "cpu", &generated->emitted);
+  ptc_status_t status = stages ? ptc_emit_stage(&ctx, stages, stage, "cpu", &generated->emitted)
+                               : ptc_emit(&ctx, module, "cpu", &generated->emitted);
   ptc_pass_ctx_deinit(&ctx);
   const ptc_kernel_objects_options_t options = {
       .cache_folder = getenv("PTC_CACHE") ? NULL : PTC_BINARY_DIR "/kernel-cache"};
@@ -49,6 +51,15 @@ bool generated_open(generated_t *generated, ptc_module_t *module, int32_t num_th
     status = ptc_executor_create(module->diag, generated->emitted.plan, generated->objects,
                                  num_threads, &generated->executor);
   return status == PTC_OK;
+}
+
+bool generated_open(generated_t *generated, ptc_module_t *module, int32_t num_threads) {
+  return open_it(generated, module, NULL, 0, num_threads);
+}
+
+bool generated_open_stage(generated_t *generated, const ptc_stages_t *stages, int32_t stage,
+                          int32_t num_threads) {
+  return open_it(generated, stages->modules[stage], stages, stage, num_threads);
 }
 
 void generated_close(generated_t *generated) {

@@ -23,6 +23,9 @@ bool generated_open(generated_t *generated, ptc_module_t *module, int32_t num_th
 // The same as CUDA, by NVRTC for compute_80, on the simulator of GPUs (runtime/gpusim). PTC_GPUSIM_CHECKS=1
 // turns its checks on.
 bool generated_open_gpusim(generated_t *generated, ptc_module_t *module);
+// The same of one stage of a pipeline (after ptc_stages_add_axis).
+bool generated_open_stage(generated_t *generated, const ptc_stages_t *stages, int32_t stage,
+                          int32_t num_threads);
 void generated_close(generated_t *generated);
 
 // Copies all globals of |interp| to the executor, rounded to their dtypes.

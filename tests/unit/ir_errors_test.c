@@ -130,7 +130,7 @@ static void check_bad_runs(void) {
        "  %0 = iota {dim = a} : i32[a=4 \"micro\"]\n"
        "  %1 = all_gather %0 {axes = \"micro\", dim = a}\n  return output \"x\" = %1\n}\n",
        "interp-devices"},
-      {"module \"m\"\nfunc @f() {\n  %0 = recv {from = 1, tag = \"t\"} : f32[]\n"
+      {"module \"m\"\nfunc @f() {\n  %0 = recv {from = 1, tag = 7} : f32[]\n"
        "  return output \"x\" = %0\n}\n",
        "interp-recv"},
   };

@@ -141,7 +141,7 @@ static const good_row_t good_rows[] = {
     {"all_to_all", "f32[a=8 'cp' 'micro', b=8 'tp']", "axes=s:micro from=d:a to=d:b", NULL,
      "f32[a=8 \"cp\", b=8 \"tp\" \"micro\"]"},
     {"axis_index", "", "axes=s:'cp tp'", NULL, "i32[]"},
-    {"recv", "", "from=i:1 tag=s:t", "3 x bf16[a=8 'micro'] partial 'tp'",
+    {"recv", "", "from=i:1 tag=i:7", "3 x bf16[a=8 'micro'] partial 'tp'",
      "3 x bf16[a=8 \"micro\"] partial \"tp\""},
     {"mul", "f32[] partial 'cp' 'tp'; f32[a=2]", "", NULL, "f32[a=2] partial \"tp\" \"cp\""},
     {"accumulate", "f32[a=2] partial 'tp'; bf16[a=2] partial 'micro' 'tp'", "axis=s:micro", NULL,
