@@ -279,8 +279,8 @@ int64_t ptc_group_rank(const ptc_mesh_t *mesh, const ptc_axis_ref_t *axes, int32
 // Which member of that group |rank| is.
 int64_t ptc_group_member(const ptc_mesh_t *mesh, const ptc_axis_ref_t *axes, int32_t num_axes,
                          int64_t rank);
-// Whether |rank| is the one that speaks for the bytes of |buffer| that it holds: of all ranks with the same part,
-// the one of the lowest coordinates.
+// Whether |rank|, of the plan's stage, is the one that speaks for the bytes of |buffer| that it holds: of all ranks of
+// the stage with the same part, the one of the lowest coordinates.
 bool ptc_plan_is_owner(const ptc_plan_t *plan, const ptc_buffer_t *buffer, int64_t rank);
 // Bytes that |rank| reads from its peers in one step. In an ALL_REDUCE of n elements over N members, for each part,
 // member g sums the g-th ceil(n / N) of them and reads the sums of the others.
@@ -294,7 +294,7 @@ void ptc_plan_instance_path(const ptc_plan_global_t *global, int64_t i, ptc_str_
 #define PTC_PLAN_JSON "plan.json"
 #define PTC_PLAN_STEPS "stage0.steps"
 
-// Writes plan.json and stage0.steps into |folder|, which exists. The text is canonical: what was read is
+// Writes plan.json and stage0.steps (of a later stage: stage1.json and stage1.steps) into |folder|, which exists. The text is canonical: what was read is
 // written back byte for byte. PTC_IO with "write-plan" if a file cannot be written.
 ptc_status_t ptc_plan_write(ptc_diag_t *diag, const ptc_plan_t *plan, const char *folder);
 
@@ -302,6 +302,10 @@ ptc_status_t ptc_plan_write(ptc_diag_t *diag, const ptc_plan_t *plan, const char
 // line: "read-plan" (PTC_IO), "plan-json", "plan-text", "plan-number", "plan-name", "plan-limit" and those of
 // ptc_plan_check (PTC_INVALID_INPUT). |out_plan| is NULL on error; the caller destroys it.
 ptc_status_t ptc_plan_read(ptc_diag_t *diag, const char *folder, ptc_plan_t **out_plan);
+
+// The same of a stage of a pipeline.
+ptc_status_t ptc_plan_read_stage(ptc_diag_t *diag, const char *folder, int32_t stage,
+                                 ptc_plan_t **out_plan);
 
 // The same in memory. The names of the files are for diagnostics.
 void ptc_plan_print(const ptc_plan_t *plan, ptc_str_t *out_json, ptc_str_t *out_steps);

@@ -61,8 +61,9 @@ int64_t ptc_group_rank(const ptc_mesh_t *mesh, const ptc_axis_ref_t *axes, int32
 
 bool ptc_plan_is_owner(const ptc_plan_t *plan, const ptc_buffer_t *buffer, int64_t rank) {
   const ptc_mesh_t *mesh = &plan->mesh;
-  // The rank with the same coordinates on the axes of the layout, and 0 elsewhere.
-  int64_t owner = 0;
+  // The rank of the stage with the same coordinates on the axes of the layout, and 0 elsewhere.
+  const int64_t stage_size = ptc_plan_world(plan) / (plan->num_stages > 1 ? plan->num_stages : 1);
+  int64_t owner = rank / stage_size * stage_size;
   for (int32_t d = 0; buffer->layout && d < buffer->num_dims; ++d) {
     for (int32_t i = 0; i < buffer->layout[d].num_axes; ++i) {
       const ptc_axis_ref_t ref = buffer->layout[d].axes[i];

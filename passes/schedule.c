@@ -308,6 +308,30 @@ ptc_schedule_t *ptc_schedule_new_forward(ptc_arena_t *arena, int32_t num_stages,
               NULL);
 }
 
+bool ptc_schedule_set_times(ptc_schedule_t *schedule, const ptc_schedule_costs_t *costs) {
+  maker_t m = {.schedule = schedule, .costs = *costs};
+  const size_t cells =
+      (size_t)schedule->num_stages * (size_t)schedule->num_chunks * (size_t)schedule->num_micro;
+  for (int32_t k = 0; k < 3; k++) m.done[k] = ptc_xmalloc(cells * sizeof(double) + 1);
+  const size_t num_stages = (size_t)schedule->num_stages;
+  m.lists = ptc_xmalloc(num_stages * sizeof(*m.lists));
+  memset(m.lists, 0, num_stages * sizeof(*m.lists));
+  for (int32_t s = 0; s < schedule->num_stages; s++)
+    for (int32_t i = 0; i < schedule->stages[s].count; i++)
+      if (schedule->stages[s].work[i].kind <= PTC_WORK_W)
+        PTC_VEC_PUSH(&m.lists[s], schedule->stages[s].work[i]);
+  const bool ok = simulate(&m);
+  for (int32_t s = 0; s < schedule->num_stages; s++) {
+    for (int32_t i = 0, at = 0; i < schedule->stages[s].count; i++)
+      if (schedule->stages[s].work[i].kind <= PTC_WORK_W)
+        schedule->stages[s].work[i] = m.lists[s].data[at++];
+    PTC_VEC_FREE(&m.lists[s]);
+  }
+  free(m.lists);
+  for (int32_t k = 0; k < 3; k++) free(m.done[k]);
+  return ok;
+}
+
 // --- what a schedule takes
 
 int32_t ptc_schedule_num_slots(const ptc_schedule_t *schedule, int32_t stage, int32_t chunk) {

@@ -18,7 +18,7 @@
   X(GPIPE, "gpipe")             /* all F, then all B (Huang et al. 2019, 1811.06965) */  \
   X(1F1B, "1f1b")               /* B as early as possible (Narayanan 2019, PipeDream) */ \
   X(INTERLEAVED, "interleaved") /* 1f1b over v chunks (Narayanan 2021, 2104.04473) */    \
-  X(ZB_H1, "zb-h1")             /* W apart, late (Qi et al. 2023, 2401.10241) */
+  X(ZB_H1, "zero_bubble")       /* W apart, late (Qi et al. 2023, 2401.10241) */
 
 typedef enum ptc_schedule_kind_e {
 #define PTC_SCHEDULE_ENUM(id, text) PTC_SCHEDULE_##id,
@@ -80,6 +80,10 @@ ptc_schedule_t *ptc_schedule_new(ptc_arena_t *arena, ptc_schedule_kind_t kind, i
 // F and its transfers alone, as eval runs them.
 ptc_schedule_t *ptc_schedule_new_forward(ptc_arena_t *arena, int32_t num_stages, int32_t num_chunks,
                                          int32_t num_micro);
+
+// Gives the tasks of lists that were read from somewhere their times: each as early as the order of its stage allows.
+// False if some can never start.
+bool ptc_schedule_set_times(ptc_schedule_t *schedule, const ptc_schedule_costs_t *costs);
 
 // Replays the lists. False, with what is wrong in |out_why|: work that is missing, double or out of order, a
 // transfer without its pair, a wait that never ends. |rendezvous|: a send waits for its receive.

@@ -121,7 +121,8 @@ static int32_t find_forward(const ptc_op_t *reversed, ptc_op_t *const *forward,
 // that is not known.
 static int64_t part_of_source(const ptc_op_t *op, int64_t otherwise) {
   const bool follows = op->opcode == PTC_OP_ACCUMULATE || op->opcode == PTC_OP_CAST ||
-                       op->opcode == PTC_OP_RENAME || op->opcode == PTC_OP_TRANSPOSE;
+                       op->opcode == PTC_OP_RENAME || op->opcode == PTC_OP_TRANSPOSE ||
+                       ptc_op_has_trait(op, PTC_TRAIT_COLLECTIVE);
   const ptc_value_t *source = op->operands[op->opcode == PTC_OP_ACCUMULATE ? 1 : 0];
   if (!follows || !source->def || source->def->parent != op->parent) return otherwise;
   const ptc_op_t *def = source->def;

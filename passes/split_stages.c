@@ -115,7 +115,7 @@ static ptc_status_t read_config(ptc_split_t *split, ptc_stages_t *stages,
   ptc_schedule_kind_t kind;
   if (!ptc_schedule_parse(parallel.schedule, &kind))
     return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "split-schedule",
-                     "unknown schedule \"%s\" (gpipe, 1f1b, interleaved, zb-h1)",
+                     "unknown schedule \"%s\" (gpipe, 1f1b, interleaved, zero_bubble)",
                      parallel.schedule);
   if (num_parts > PTC_SPLIT_MAX_PARTS || num_micro > 1 << 20)
     return ptc_error(module->diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "split-turns",

@@ -47,17 +47,52 @@ static ptc_status_t read_source(ptc_diag_t *diag, const char *path, const ptc_pl
   return status;
 }
 
+static ptc_status_t read_sources(ptc_diag_t *diag, const char *path, const ptc_plan_t *plan,
+                                 ptc_kernel_source_t **out_sources) {
+  const size_t bytes = sizeof **out_sources * (size_t)(plan->num_kernels + 1);
+  *out_sources = ptc_xmalloc(bytes);
+  memset(*out_sources, 0, bytes);
+  for (int32_t k = 0; k < plan->num_kernels; k++)
+    PTC_TRY(read_source(diag, path, plan, &plan->kernels[k], &(*out_sources)[k]));
+  return PTC_OK;
+}
+
+// Stages of one plan have one mesh.
+static ptc_status_t check_stage(ptc_diag_t *diag, const ptc_plan_t *first,
+                                const ptc_plan_t *stage) {
+  bool same =
+      first->mesh.num_axes == stage->mesh.num_axes && strcmp(first->target, stage->target) == 0;
+  for (int32_t a = 0; same && a < first->mesh.num_axes; a++)
+    same = strcmp(first->mesh.axes[a].name, stage->mesh.axes[a].name) == 0 &&
+           first->mesh.axes[a].size == stage->mesh.axes[a].size;
+  if (same) return PTC_OK;
+  return ptc_error(diag, (ptc_loc_t){.file = stage->json_file}, PTC_INVALID_INPUT, "plan-mesh",
+                   "the stages have not the same mesh and target");
+}
+
+static ptc_status_t read_stages(ptc_diag_t *diag, const char *path, ptc_plan_folder_t *folder) {
+  PTC_TRY(ptc_plan_read(diag, path, &folder->plan));
+  const size_t count = (size_t)folder->plan->num_stages;
+  folder->plans = ptc_xmalloc(sizeof(ptc_plan_t *) * count);
+  folder->stage_sources = ptc_xmalloc(sizeof(ptc_kernel_source_t *) * count);
+  memset(folder->plans, 0, sizeof(ptc_plan_t *) * count);
+  memset(folder->stage_sources, 0, sizeof(ptc_kernel_source_t *) * count);
+  folder->num_stages = (int32_t)count;
+  folder->plans[0] = folder->plan;
+  for (int32_t s = 0; s < folder->num_stages; s++) {
+    if (s > 0) PTC_TRY(ptc_plan_read_stage(diag, path, s, &folder->plans[s]));
+    PTC_TRY(check_stage(diag, folder->plan, folder->plans[s]));
+    PTC_TRY(read_sources(diag, path, folder->plans[s], &folder->stage_sources[s]));
+  }
+  folder->sources = folder->stage_sources[0];
+  return PTC_OK;
+}
+
 ptc_status_t ptc_plan_folder_open(ptc_diag_t *diag, const char *path,
                                   ptc_plan_folder_t *out_folder) {
   *out_folder = (ptc_plan_folder_t){0};
   ptc_plan_folder_t folder = {0};
-  PTC_TRY(ptc_plan_read(diag, path, &folder.plan));
-  const size_t num_kernels = (size_t)folder.plan->num_kernels;
-  folder.sources = ptc_xmalloc(sizeof *folder.sources * (num_kernels + 1));
-  memset(folder.sources, 0, sizeof *folder.sources * (num_kernels + 1));
-  ptc_status_t status = PTC_OK;
-  for (size_t k = 0; k < num_kernels && status == PTC_OK; k++)
-    status = read_source(diag, path, folder.plan, &folder.plan->kernels[k], &folder.sources[k]);
+  const ptc_status_t status = read_stages(diag, path, &folder);
   if (status == PTC_OK)
     *out_folder = folder;
   else
@@ -66,9 +101,14 @@ ptc_status_t ptc_plan_folder_open(ptc_diag_t *diag, const char *path,
 }
 
 void ptc_plan_folder_close(ptc_plan_folder_t *folder) {
-  for (int32_t k = 0; folder->sources && k < folder->plan->num_kernels; k++)
-    free((void *)(uintptr_t)folder->sources[k].text);
-  free(folder->sources);
-  ptc_plan_destroy(folder->plan);
+  for (int32_t s = 0; s < folder->num_stages; s++) {
+    ptc_kernel_source_t *sources = folder->stage_sources[s];
+    for (int32_t k = 0; sources && k < folder->plans[s]->num_kernels; k++)
+      free((void *)(uintptr_t)sources[k].text);
+    free(sources);
+    ptc_plan_destroy(folder->plans[s]);
+  }
+  free(folder->plans);
+  free(folder->stage_sources);
   *folder = (ptc_plan_folder_t){0};
 }

@@ -11,6 +11,10 @@
 typedef struct ptc_plan_folder_s {
   ptc_plan_t *plan;
   ptc_kernel_source_t *sources;  // one per kernel
+  // Of a pipeline: all stages, the first of which is the above; else that alone.
+  int32_t num_stages;
+  ptc_plan_t **plans;
+  ptc_kernel_source_t **stage_sources;
 } ptc_plan_folder_t;
 
 // Reads the plan and all kernels. Diagnostics: those of ptc_plan_read; "read-kernel", "kernel-hash" (a source

@@ -167,25 +167,29 @@ static void print_model(const ptc_module_t *module) {
 }
 
 // Launches of a task, repeats counted out.
-static int64_t count_launches(const ptc_step_t *steps, int32_t num_steps) {
+static int64_t count_launches(const ptc_plan_t *plan, const ptc_step_t *steps, int32_t num_steps) {
   int64_t count = 0;
-  for (int32_t i = 0; i < num_steps; i++)
+  for (int32_t i = 0; i < num_steps; i++) {
+    const ptc_task_t *called = steps[i].kind == PTC_STEP_CALL ? &plan->tasks[steps[i].task] : NULL;
     count += steps[i].kind == PTC_STEP_REPEAT
-                 ? steps[i].count * count_launches(steps[i].body, steps[i].num_steps)
-                 : steps[i].kind == PTC_STEP_LAUNCH;
+                 ? steps[i].count * count_launches(plan, steps[i].body, steps[i].num_steps)
+             : called ? count_launches(plan, called->steps, called->num_steps)
+                      : steps[i].kind == PTC_STEP_LAUNCH;
+  }
   return count;
 }
 
 static void print_plan(const ptc_plan_t *plan, const char *output, double seconds) {
   char arena[PTC_UNIT_CHARS], bound[PTC_UNIT_CHARS], flops[PTC_UNIT_CHARS];
   const ptc_task_t *train = ptc_plan_find_task(plan, "train");
+  if (plan->num_stages > 1) fprintf(stderr, "ptc: stage %d:\n", (int)plan->stage);
   fprintf(stderr, "ptc: a step takes %s FLOP in %" PRId64 " launches of %d kernels\n",
           ptc_unit_count(plan->flops_per_step, flops),
-          train ? count_launches(train->steps, train->num_steps) : 0, (int)plan->num_kernels);
+          train ? count_launches(plan, train->steps, train->num_steps) : 0, (int)plan->num_kernels);
   fprintf(stderr, "ptc: the arena takes %s (%" PRId64 " bytes; live at once %s)\n",
           ptc_unit_bytes(plan->arena_bytes, arena), plan->arena_bytes,
           ptc_unit_bytes(plan->bound_bytes, bound));
-  if (output)
+  if (output && plan->stage == plan->num_stages - 1)
     fprintf(stderr, "ptc: wrote %s in %.2f s; train with `ptc run %s --data FILE`\n", output,
             seconds, output);
 }
@@ -240,6 +244,41 @@ static double seconds_since(const struct timespec *begin) {
   return (double)(end.tv_sec - begin->tv_sec) + 1e-9 * (double)(end.tv_nsec - begin->tv_nsec);
 }
 
+// |count| plans, of one module each.
+static ptc_status_t finish_plans(const arguments_t *args, ptc_module_t *const *modules,
+                                 const ptc_emitted_t *emitted, int32_t count, const char *output,
+                                 const struct timespec *begin) {
+  if (output) PTC_TRY(ptc_emit_write_stages(modules, emitted, count, output));
+  for (int32_t s = 0; s < count && !args->common.quiet; s++)
+    print_plan(emitted[s].plan, output, seconds_since(begin));
+  for (int32_t s = 0; s < count && output; s++)
+    PTC_TRY(build_objects(modules[s], &emitted[s], args->common.quiet));
+  return PTC_OK;
+}
+
+static ptc_status_t make_stages(const arguments_t *args, ptc_pass_ctx_t *ctx,
+                                const ptc_module_t *module, const char *output,
+                                const struct timespec *begin) {
+  ptc_stages_t *stages;
+  if (ptc_plan_target_is_cuda(args->target))
+    return ptc_error(module->diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "emit-pipeline",
+                     "pipelines run on CPUs alone so far: set pp = 1, or --target cpu");
+  PTC_TRY(ptc_split_stages(ctx, module, &stages));
+  ptc_stages_add_axis(stages);
+  const int32_t count = stages->num_stages;
+  ptc_emitted_t *emitted = ptc_xmalloc(sizeof *emitted * (size_t)count);
+  memset(emitted, 0, sizeof *emitted * (size_t)count);
+  ptc_status_t status = PTC_OK;
+  for (int32_t s = 0; s < count && status == PTC_OK; s++)
+    status = ptc_emit_stage(ctx, stages, s, args->target, &emitted[s]);
+  if (status == PTC_OK && !ctx->stopped)
+    status = finish_plans(args, stages->modules, emitted, count, output, begin);
+  for (int32_t s = 0; s < count; s++) ptc_emitted_deinit(&emitted[s]);
+  free(emitted);
+  ptc_stages_destroy(stages);
+  return status;
+}
+
 // The module went through the pipeline.
 static ptc_status_t make_plan(arguments_t *args, ptc_pass_ctx_t *ctx, ptc_module_t *module,
                               const char *file, const struct timespec *begin) {
@@ -247,19 +286,13 @@ static ptc_status_t make_plan(arguments_t *args, ptc_pass_ctx_t *ctx, ptc_module
   if (!output && !args->plan_only) output = default_output(module, file, &module->arena);
   if (args->plan_only) output = NULL;
   if (output) PTC_TRY(ptc_emit_check_output(module->diag, output));
-  ptc_emitted_t emitted;
   ptc_parallel_t parallel;
   PTC_TRY(ptc_parallel_read(module, &parallel));
-  if (parallel.size[PTC_AXIS_PP] > 1)
-    return ptc_error(module->diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "emit-pipeline",
-                     "plans of pipelines cannot be written yet: set pp = 1");
+  if (parallel.size[PTC_AXIS_PP] > 1) return make_stages(args, ctx, module, output, begin);
+  ptc_emitted_t emitted;
   PTC_TRY(ptc_emit(ctx, module, args->target, &emitted));
   if (!emitted.plan) return PTC_OK;
-  ptc_status_t status = PTC_OK;
-  if (output) status = ptc_emit_write(module, &emitted, output);
-  if (status == PTC_OK && !args->common.quiet)
-    print_plan(emitted.plan, output, seconds_since(begin));
-  if (status == PTC_OK && output) status = build_objects(module, &emitted, args->common.quiet);
+  const ptc_status_t status = finish_plans(args, &module, &emitted, 1, output, begin);
   ptc_emitted_deinit(&emitted);
   return status;
 }

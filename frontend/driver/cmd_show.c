@@ -9,6 +9,7 @@
 #include "frontend/driver/commands.h"
 #include "frontend/driver/options.h"
 #include "frontend/driver/show.h"
+#include "frontend/driver/show_pipeline.h"
 #include "runtime/plan_folder.h"
 
 static const char usage[] =
@@ -150,6 +151,11 @@ static ptc_status_t show_task(ptc_diag_t *diag, const ptc_plan_t *plan, const ch
     return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "no-rank",
                      "the plan is for %" PRId64 " ranks: the last one is %" PRId64,
                      ptc_plan_world(plan), ptc_plan_world(plan) - 1);
+  const bool pipeline = plan->num_stages > 1 && strcmp(part, "schedule") == 0 &&
+                        strcmp(name, "train") == 0 && args->format != PTC_SHOW_JSON;
+  if (pipeline)
+    PTC_TRY(ptc_show_pipeline(diag, path, plan->num_stages, args->format == PTC_SHOW_CSV, stdout));
+  if (pipeline && args->format == PTC_SHOW_CSV) return PTC_OK;
   if (strcmp(part, "memory") == 0)
     ptc_show_memory(plan, task, args->format, stdout);
   else
@@ -174,6 +180,13 @@ static ptc_status_t show(ptc_diag_t *diag, const char *path, const char *part, c
   if (strcmp(part, "ir") == 0) return show_ir(diag, path);
   ptc_plan_t *plan;
   PTC_TRY(ptc_plan_read(diag, path, &plan));
+  // Of a pipeline, the plan of the rank's stage.
+  const int64_t world = ptc_plan_world(plan);
+  if (plan->num_stages > 1 && args->rank > 0 && args->rank < world) {
+    const int32_t stage = (int32_t)(args->rank / (world / plan->num_stages));
+    ptc_plan_destroy(plan);
+    PTC_TRY(ptc_plan_read_stage(diag, path, stage, &plan));
+  }
   ptc_status_t status = PTC_OK;
   if (strcmp(part, "memory") == 0 || strcmp(part, "schedule") == 0)
     status = show_task(diag, plan, path, part, args);

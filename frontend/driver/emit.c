@@ -146,10 +146,10 @@ static ptc_status_t write_text(ptc_diag_t *diag, const char *path, const char *t
   return fclose(file) == 0 && ok ? PTC_OK : cannot_write(diag, path);
 }
 
-static ptc_status_t write_ir(ptc_module_t *module, const char *folder) {
+static ptc_status_t write_ir(ptc_module_t *module, int32_t stage, const char *folder) {
   ptc_str_t text = {0}, path = {0};
   ptc_module_print(module, true, &text);
-  ptc_str_printf(&path, "%s/" PTC_PLAN_IR, folder);
+  ptc_str_printf(&path, "%s/stage%d.ptir", folder, (int)stage);
   ptc_status_t status = write_text(module->diag, path.data, text.data, text.len);
   ptc_str_deinit(&text);
   ptc_str_deinit(&path);
@@ -160,7 +160,8 @@ static ptc_status_t write_kernels(ptc_diag_t *diag, const ptc_emitted_t *emitted
                                   const char *folder) {
   ptc_str_t path = {0};
   ptc_str_printf(&path, "%s/" PTC_PLAN_KERNELS, folder);
-  ptc_status_t status = mkdir(path.data, 0777) == 0 ? PTC_OK : cannot_write(diag, path.data);
+  const bool made = mkdir(path.data, 0777) == 0 || errno == EEXIST;
+  ptc_status_t status = made ? PTC_OK : cannot_write(diag, path.data);
   ptc_str_deinit(&path);
   for (int32_t k = 0; k < emitted->plan->num_kernels && status == PTC_OK; k++) {
     const ptc_kernel_source_t *source = &emitted->sources[k];
@@ -191,8 +192,24 @@ ptc_status_t ptc_emit_check_output(ptc_diag_t *diag, const char *path) {
                    "this exists and is no plan: -o replaces nothing but a plan folder");
 }
 
+static ptc_status_t write_stages(ptc_module_t *const *modules, const ptc_emitted_t *emitted,
+                                 int32_t count, const char *folder) {
+  for (int32_t s = 0; s < count; s++) {
+    ptc_diag_t *diag = modules[s]->diag;
+    PTC_TRY(ptc_plan_write(diag, emitted[s].plan, folder));
+    PTC_TRY(write_ir(modules[s], s, folder));
+    PTC_TRY(write_kernels(diag, &emitted[s], folder));
+  }
+  return PTC_OK;
+}
+
 ptc_status_t ptc_emit_write(ptc_module_t *module, const ptc_emitted_t *emitted, const char *path) {
-  ptc_diag_t *diag = module->diag;
+  return ptc_emit_write_stages(&module, emitted, 1, path);
+}
+
+ptc_status_t ptc_emit_write_stages(ptc_module_t *const *modules, const ptc_emitted_t *emitted,
+                                   int32_t count, const char *path) {
+  ptc_diag_t *diag = modules[0]->diag;
   PTC_TRY(ptc_emit_check_output(diag, path));
   // Through a link to the folder itself.
   char *place = realpath(path, NULL);
@@ -205,9 +222,7 @@ ptc_status_t ptc_emit_write(ptc_module_t *module, const ptc_emitted_t *emitted, 
     const mode_t mask = umask(0);
     umask(mask);
     chmod(work.data, 0777 & ~mask);
-    status = ptc_plan_write(diag, emitted->plan, work.data);
-    if (status == PTC_OK) status = write_ir(module, work.data);
-    if (status == PTC_OK) status = write_kernels(diag, emitted, work.data);
+    status = write_stages(modules, emitted, count, work.data);
     if (status == PTC_OK) status = put_in_place(diag, work.data, place);
     if (status != PTC_OK) remove_tree(work.data);
   } else {

@@ -28,6 +28,9 @@ void ptc_emitted_deinit(ptc_emitted_t *emitted);
 // plan folder that is there is replaced; anything else is refused ("output-exists"). PTC_IO with
 // "write-plan" if it cannot be written.
 ptc_status_t ptc_emit_write(ptc_module_t *module, const ptc_emitted_t *emitted, const char *path);
+// The same of the stages of a pipeline.
+ptc_status_t ptc_emit_write_stages(ptc_module_t *const *modules, const ptc_emitted_t *emitted,
+                                   int32_t count, const char *path);
 // Whether ptc_emit_write would refuse |path|: asked before the work.
 ptc_status_t ptc_emit_check_output(ptc_diag_t *diag, const char *path);
 

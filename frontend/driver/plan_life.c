@@ -16,11 +16,14 @@ typedef struct walk_s {
   int64_t moment;
 } walk_t;
 
-static int64_t count_moments(const ptc_step_t *steps, int32_t num_steps) {
+static int64_t count_moments(const ptc_plan_t *plan, const ptc_step_t *steps, int32_t num_steps) {
   int64_t count = 0;
   for (int32_t i = 0; i < num_steps; i++)
     count += steps[i].kind == PTC_STEP_REPEAT
-                 ? steps[i].count * count_moments(steps[i].body, steps[i].num_steps)
+                 ? steps[i].count * count_moments(plan, steps[i].body, steps[i].num_steps)
+             : steps[i].kind == PTC_STEP_CALL
+                 ? count_moments(plan, plan->tasks[steps[i].task].steps,
+                                 plan->tasks[steps[i].task].num_steps)
                  : 1;
   return count;
 }
@@ -44,6 +47,7 @@ static bool is_whole(const ptc_plan_t *plan, const ptc_ref_t *ref) {
 }
 
 static bool is_made(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg) {
+  if (step->kind == PTC_STEP_RECV) return true;
   if (step->kind != PTC_STEP_LAUNCH) return arg % 2 == 1;
   const ptc_plan_kernel_t *kernel = &plan->kernels[step->kernel];
   return arg >= kernel->num_params || kernel->modes[arg] == 1;
@@ -70,6 +74,14 @@ static void walk_steps(walk_t *walk, const ptc_step_t *steps, int32_t num_steps,
         walk_steps(walk, step->body, step->num_steps, level + 1);
       }
       walk->turns[level] = 0;
+      continue;
+    }
+    if (step->kind == PTC_STEP_CALL) {
+      const ptc_task_t *task = &walk->plan->tasks[step->task];
+      walk->turns[level] = step->micro;
+      walk->turns[level + 1] = step->slot;
+      walk_steps(walk, task->steps, task->num_steps, level + 2);
+      walk->turns[level] = walk->turns[level + 1] = 0;
       continue;
     }
     walk_step(walk, step);
@@ -130,7 +142,7 @@ static void end_task(walk_t *walk, const ptc_task_t *task, int64_t num_instances
 
 void ptc_plan_life_init(const ptc_plan_t *plan, const ptc_task_t *task, ptc_plan_life_t *out_life) {
   ptc_plan_life_t *life = out_life;
-  *life = (ptc_plan_life_t){.num_moments = count_moments(task->steps, task->num_steps)};
+  *life = (ptc_plan_life_t){.num_moments = count_moments(plan, task->steps, task->num_steps)};
   ptc_arena_t *arena = &life->arena;
   walk_t walk = {.plan = plan, .life = life};
   walk.first_of = PTC_ARENA_ARRAY(arena, int64_t, plan->num_buffers + 1);

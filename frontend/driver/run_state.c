@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ir/base/map.h"
 #include "ir/base/vec.h"
 #include "runtime/checkpoint.h"
 #include "runtime/name_map.h"
@@ -56,6 +57,43 @@ static void add_globals(const ptc_session_t *session, const char *kind, tensors_
                                 session->rank, instance_name(&tensors->arena, "", global, i),
                                 ptc_executor_global(session->executor, global, i)));
   }
+}
+
+static int by_name(const void *a, const void *b) {
+  const ptc_shard_t *x = a, *y = b;
+  return strcmp(x->whole.name, y->whole.name);
+}
+
+// All globals of |kind| of all stages, each once, by name: the order is that of every rank and every plan. What another
+// stage holds, or holds first, is but named.
+static void add_all_globals(const ptc_session_t *session, const char *kind, tensors_t *tensors) {
+  const ptc_plan_folder_t *folder = &session->program->folder;
+  const int64_t size = ptc_plan_world(session->plan) / folder->num_stages;
+  ptc_interner_t names;
+  ptc_map_t seen = {0};
+  ptc_interner_init(&names, &tensors->arena);
+  for (int32_t s = 0; s < folder->num_stages; s++) {
+    const ptc_plan_t *plan = folder->plans[s];
+    const bool here = s == session->plan->stage;
+    for (int32_t g = 0; g < plan->num_globals; g++) {
+      const ptc_plan_global_t *global = &plan->globals[g];
+      if (strcmp(global->kind, kind) != 0) continue;
+      for (int64_t i = 0; i < num_instances(global); i++) {
+        const char *name = ptc_intern(&names, instance_name(&tensors->arena, "", global, i));
+        if (ptc_map_get(&seen, name)) continue;
+        ptc_map_set(&seen, name, tensors);
+        ptc_shard_t shard =
+            ptc_shard_of(plan, &plan->buffers[global->buffer], s * size + session->rank % size,
+                         name, here ? ptc_executor_global(session->executor, global, i) : NULL);
+        shard.is_owner &= here;
+        PTC_VEC_PUSH(&tensors->list, shard);
+      }
+    }
+  }
+  ptc_map_deinit(&seen);
+  ptc_interner_deinit(&names);
+  if (tensors->list.len)
+    qsort(tensors->list.data, (size_t)tensors->list.len, sizeof *tensors->list.data, by_name);
 }
 
 // The same as whole tensors. What this rank has a part of gets memory of its own if |room|, which the caller frees
@@ -134,9 +172,9 @@ static int32_t list_settings(const ptc_session_t *session, ptc_arena_t *arena,
 
 ptc_status_t ptc_run_state_save(ptc_session_t *session, const char *run_dir, int64_t step) {
   tensors_t model = {0}, optimizer = {0};
-  add_globals(session, "param", &model);
-  add_globals(session, "moment", &optimizer);
-  add_globals(session, "counter", &optimizer);
+  add_all_globals(session, "param", &model);
+  add_all_globals(session, "moment", &optimizer);
+  add_all_globals(session, "counter", &optimizer);
   ptc_checkpoint_setting_t *settings;
   const int32_t num_settings = list_settings(session, &model.arena, &settings);
   bool fillable;
@@ -322,6 +360,9 @@ static ptc_status_t save_shards(ptc_session_t *session, const char *path,
 
 ptc_status_t ptc_run_state_dump_grads(ptc_session_t *session, const char *path) {
   tensors_t grads = {0};
+  if (session->plan->num_stages > 1)
+    return ptc_error(session->diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "dump-pipeline",
+                     "gradients cannot be dumped by the stages of a pipeline: compile with pp = 1");
   for (int32_t r = 0; r < session->train->num_results; r++) {
     const ptc_plan_result_t *result = &session->train->results[r];
     const ptc_plan_global_t *global = ptc_plan_grad_of(session->plan, session->train, r);

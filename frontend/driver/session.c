@@ -61,12 +61,19 @@ ptc_status_t ptc_program_open(ptc_diag_t *diag, const char *path,
   if (ptc_plan_target_is_cuda(p->plan->target))
     return ptc_cuda_images_create(diag, p->folder.sources, p->plan->num_kernels, &objects,
                                   &p->images);
-  return ptc_kernel_objects_create(diag, p->folder.sources, p->plan->num_kernels, &objects,
-                                   &p->objects);
+  const size_t bytes = sizeof *p->objects * (size_t)p->folder.num_stages;
+  p->objects = ptc_xmalloc(bytes);
+  memset(p->objects, 0, bytes);
+  for (int32_t s = 0; s < p->folder.num_stages; s++)
+    PTC_TRY(ptc_kernel_objects_create(diag, p->folder.stage_sources[s],
+                                      p->folder.plans[s]->num_kernels, &objects, &p->objects[s]));
+  return PTC_OK;
 }
 
 void ptc_program_close(ptc_program_t *program) {
-  ptc_kernel_objects_destroy(program->objects);
+  for (int32_t s = 0; program->objects && s < program->folder.num_stages; s++)
+    ptc_kernel_objects_destroy(program->objects[s]);
+  free(program->objects);
   ptc_cuda_images_deinit(&program->images);
   if (program->plan) ptc_plan_folder_close(&program->folder);
   *program = (ptc_program_t){0};
@@ -82,8 +89,8 @@ static int32_t threads_of(const ptc_session_options_t *options, const ptc_comm_t
 static ptc_status_t open_executor(ptc_session_t *s, const ptc_program_t *program,
                                   const ptc_session_options_t *options) {
   if (!ptc_plan_target_is_cuda(s->plan->target))
-    return ptc_executor_create(s->diag, s->plan, program->objects, threads_of(options, s->comm),
-                               &s->executor);
+    return ptc_executor_create(s->diag, s->plan, program->objects[s->plan->stage],
+                               threads_of(options, s->comm), &s->executor);
   ptc_device_t *device;
   PTC_TRY(ptc_cuda_device_create(s->diag, s->plan, program->images.images, 0, &device));
   return ptc_executor_create_on(s->diag, s->plan, device, &s->executor);
@@ -92,7 +99,9 @@ static ptc_status_t open_executor(ptc_session_t *s, const ptc_program_t *program
 // Ranks of other plans would wait for each other in vain.
 static ptc_status_t compare_plans(const ptc_session_t *s) {
   ptc_str_t json = {0}, steps = {0};
-  ptc_plan_print(s->plan, &json, &steps);
+  const ptc_plan_folder_t *folder = &s->program->folder;
+  for (int32_t stage = 0; stage < folder->num_stages; stage++)
+    ptc_plan_print(folder->plans[stage], &json, &steps);
   ptc_str_append_n(&json, steps.data, steps.len);
   char hash[PTC_HASH_CHARS + 1];
   ptc_hash(json.data, json.len, hash);
@@ -106,9 +115,12 @@ ptc_status_t ptc_session_open(ptc_diag_t *diag, const ptc_program_t *program, pt
   ptc_session_t *s = out_session;
   *s = (ptc_session_t){.diag = diag,
                        .path = program->path,
+                       .program = program,
                        .plan = program->plan,
                        .comm = comm,
                        .rank = comm ? comm->rank : 0};
+  if (comm && comm->world == ptc_plan_world(program->plan))
+    s->plan = program->folder.plans[comm->rank / (comm->world / program->folder.num_stages)];
   if (comm) PTC_TRY(compare_plans(s));
   PTC_TRY(open_executor(s, program, options));
   if (comm) PTC_TRY(ptc_executor_join(diag, s->executor, comm));

@@ -11,16 +11,17 @@
 typedef struct ptc_program_s {
   const char *path;
   ptc_plan_folder_t folder;
-  const ptc_plan_t *plan;         // in |folder|
-  ptc_kernel_objects_t *objects;  // of a plan for CPUs
-  ptc_cuda_images_t images;       // of one for GPUs
+  const ptc_plan_t *plan;          // in |folder|
+  ptc_kernel_objects_t **objects;  // of a plan for CPUs: per stage
+  ptc_cuda_images_t images;        // of one for GPUs
 } ptc_program_t;
 
 // One rank of a program.
 typedef struct ptc_session_s {
   ptc_diag_t *diag;
   const char *path;
-  const ptc_plan_t *plan;  // the program's
+  const ptc_program_t *program;
+  const ptc_plan_t *plan;  // the program's: that of the rank's stage
   ptc_comm_t *comm;        // NULL: there is one rank
   int32_t rank;
   ptc_executor_t *executor;

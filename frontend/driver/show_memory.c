@@ -22,9 +22,19 @@ static ptc_buffer_class_t class_of(const ptc_plan_t *plan, const ptc_life_t *lif
   return plan->buffers[life->buffer].cls;
 }
 
+static const char *step_name(const ptc_plan_t *plan, const ptc_step_t *step) {
+  switch (step->kind) {
+    case PTC_STEP_LAUNCH: return plan->kernels[step->kernel].name;
+    case PTC_STEP_COLLECTIVE: return ptc_collective_name(step->collective->kind);
+    case PTC_STEP_SEND: return "send";
+    case PTC_STEP_RECV: return "recv";
+    default: return "copy";
+  }
+}
+
 static void print_step(const ptc_plan_t *plan, const ptc_step_t *step, FILE *out) {
-  if (step->kind == PTC_STEP_COPY) {
-    fputs("a copy", out);
+  if (step->kind != PTC_STEP_LAUNCH) {
+    fprintf(out, "a step of kind %s", step_name(plan, step));
     return;
   }
   const ptc_plan_kernel_t *kernel = &plan->kernels[step->kernel];
@@ -145,9 +155,7 @@ static void print_json(const ptc_plan_t *plan, const ptc_task_t *task, const ptc
   }
   for (int64_t m = 0; m < life->num_moments; m++) {
     json_array_append_new(live, json_integer(life->live_bytes[m]));
-    json_array_append_new(steps, json_string(life->steps[m]->kind == PTC_STEP_COPY
-                                                 ? "copy"
-                                                 : plan->kernels[life->steps[m]->kernel].name));
+    json_array_append_new(steps, json_string(step_name(plan, life->steps[m])));
   }
   json_t *root = json_pack(
       "{s:s, s:I, s:I, s:I, s:o, s:o, s:o}", "task", task->name, "arena_bytes",

@@ -10,12 +10,15 @@
 #include "frontend/driver/volume.h"
 
 // Launches of each kernel in |steps|, repeats counted out.
-static void count_launches(const ptc_step_t *steps, int32_t num_steps, int64_t times,
-                           int64_t *counts) {
+static void count_launches(const ptc_plan_t *plan, const ptc_step_t *steps, int32_t num_steps,
+                           int64_t times, int64_t *counts) {
   for (int32_t i = 0; i < num_steps; i++) {
     if (steps[i].kind == PTC_STEP_LAUNCH) counts[steps[i].kernel] += times;
     if (steps[i].kind == PTC_STEP_REPEAT)
-      count_launches(steps[i].body, steps[i].num_steps, times * steps[i].count, counts);
+      count_launches(plan, steps[i].body, steps[i].num_steps, times * steps[i].count, counts);
+    if (steps[i].kind == PTC_STEP_CALL)
+      count_launches(plan, plan->tasks[steps[i].task].steps, plan->tasks[steps[i].task].num_steps,
+                     times, counts);
   }
 }
 
@@ -24,7 +27,7 @@ static int64_t *launches_of(const ptc_plan_t *plan, const ptc_task_t *task) {
   const size_t bytes = sizeof(int64_t) * (size_t)(plan->num_kernels + 1);
   int64_t *counts = ptc_xmalloc(bytes);
   memset(counts, 0, bytes);
-  if (task) count_launches(task->steps, task->num_steps, 1, counts);
+  if (task) count_launches(plan, task->steps, task->num_steps, 1, counts);
   return counts;
 }
 

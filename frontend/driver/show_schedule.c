@@ -89,6 +89,21 @@ static void put_steps(lines_t *l, const ptc_step_t *steps, int32_t count, int32_
       put_steps(l, step->body, step->num_steps, depth + 1, times * step->count);
     } else if (step->kind == PTC_STEP_COLLECTIVE) {
       put_collective(l, step, &line);
+    } else if (step->kind == PTC_STEP_CALL) {
+      const ptc_task_t *task = &l->plan->tasks[step->task];
+      line.stream = "";
+      line.op = ptc_arena_printf(&l->arena, "call %s", task->name);
+      line.about = ptc_arena_printf(&l->arena, "micro-batch %" PRId64 " in slot %" PRId64,
+                                    step->micro, step->slot);
+      line.bytes = -1;
+      put(l, &line);
+    } else if (step->kind == PTC_STEP_SEND || step->kind == PTC_STEP_RECV) {
+      line.stream = "comm";
+      line.op = step->kind == PTC_STEP_SEND ? "send" : "recv";
+      line.group = ptc_arena_printf(&l->arena, "stage %" PRId32, step->peer);
+      line.about = l->plan->buffers[step->args[0].buffer].name;
+      line.bytes = step->kind == PTC_STEP_RECV ? step->args[0].bytes : 0;
+      put(l, &line);
     } else if (step->kind == PTC_STEP_COPY) {
       line.op = "copy";
       line.about = l->plan->buffers[step->args[1].buffer].name;

@@ -45,6 +45,9 @@ static void add_steps(count_t *c, const ptc_step_t *steps, int32_t count, int64_
   for (int32_t i = 0; i < count; i++) {
     if (steps[i].kind == PTC_STEP_REPEAT)
       add_steps(c, steps[i].body, steps[i].num_steps, times * steps[i].count);
+    if (steps[i].kind == PTC_STEP_CALL)
+      add_steps(c, c->plan->tasks[steps[i].task].steps, c->plan->tasks[steps[i].task].num_steps,
+                times);
     if (steps[i].kind == PTC_STEP_COLLECTIVE) add(c, steps[i].collective, times);
   }
 }

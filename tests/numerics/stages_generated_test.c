@@ -240,7 +240,7 @@ static void check_case(const plan_case_t *c) {
 
 static const plan_case_t cases[] = {
     {"gpt2_dropout", "5", "selective", "bf16", "1f1b", 3, 1, 4},
-    {"llama3", "4", "full", "f32", "zb-h1", 2, 1, 4},
+    {"llama3", "4", "full", "f32", "zero_bubble", 2, 1, 4},
 };
 
 static void test_cases(void) {

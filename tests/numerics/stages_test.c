@@ -11,6 +11,7 @@
 typedef struct split_case_s {
   const char *model, *layers, *recompute, *precision, *schedule;
   int pp, chunks, micro;  // micro: number of micro-batches
+  int dp, tp, zero;       // devices of a stage; 0: one
 } split_case_t;
 
 static const small_model_t *find_model(const char *name) {
@@ -30,7 +31,11 @@ static ptc_module_t *lower_case(const split_case_t *c, ptc_diag_t *diag) {
   ptc_attrs_set_int(module, &module->config, "pp", c->pp);
   ptc_attrs_set_string(module, &module->config, "schedule", c->schedule);
   ptc_attrs_set_int(module, &module->config, "chunks", c->chunks);
-  ptc_attrs_set_int(module, &module->config, "micro_batch", 8 / c->micro);
+  const int dp = c->dp ? c->dp : 1;
+  ptc_attrs_set_int(module, &module->config, "dp", dp);
+  ptc_attrs_set_int(module, &module->config, "tp", c->tp ? c->tp : 1);
+  ptc_attrs_set_int(module, &module->config, "zero", c->zero);
+  ptc_attrs_set_int(module, &module->config, "micro_batch", 8 / c->micro / dp);
   ptc_attrs_set_string(module, &module->config, "recompute", c->recompute);
   const ptc_pass_options_t options = {.keep_grads = true, .no_verify = true};
   ptc_pass_ctx_t ctx;
@@ -74,9 +79,9 @@ static void compare_runs(ptc_module_t *module, const ptc_stages_t *stages, ptc_i
 
 static void check_case(const split_case_t *c) {
   char row[200];
-  snprintf(row, sizeof(row), "%s layers=%s recompute=%s %s %s pp=%d v=%d m=%d", c->model,
-           c->layers ? c->layers : "-", c->recompute, c->precision, c->schedule, c->pp, c->chunks,
-           c->micro);
+  snprintf(row, sizeof(row), "%s layers=%s recompute=%s %s %s pp=%d v=%d m=%d dp=%d tp=%d zero=%d",
+           c->model, c->layers ? c->layers : "-", c->recompute, c->precision, c->schedule, c->pp,
+           c->chunks, c->micro, c->dp, c->tp, c->zero);
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   ptc_module_t *module = lower_case(c, &diag);
@@ -100,28 +105,43 @@ static void check_case(const split_case_t *c) {
 }
 
 static const split_case_t cases[] = {
-    {"gpt2", "2", "none", "f32", "1f1b", 2, 1, 2},
-    {"gpt2_dropout", "5", "none", "f32", "1f1b", 3, 1, 4},
-    {"gpt2_dropout", "5", "selective", "bf16", "gpipe", 4, 1, 2},
-    {"gpt2_dropout", "5", "full", "f32", "zb-h1", 3, 1, 4},
-    {"gpt2_dropout", "5", "none", "f16", "interleaved", 2, 2, 4},
-    {"gpt2", "3", "full", "f32", "1f1b", 2, 1, 1},
-    {"llama3", "5", "selective", "bf16", "zb-h1", 2, 1, 8},
-    {"llama3", "6", "none", "f32", "interleaved", 3, 2, 4},
-    {"gemma2", "7", "full", "bf16", "1f1b", 3, 1, 4},
-    {"gemma2", "6", "none", "f32", "zb-h1", 4, 1, 4},
-    {"mixtral", "3", "none", "f32", "1f1b", 2, 1, 2},
-    {"mixtral", "4", "full", "bf16", "zb-h1", 3, 1, 4},
-    {"two_branch", NULL, "none", "f32", "zb-h1", 4, 1, 4},
-    {"two_branch", NULL, "full", "f32", "interleaved", 2, 3, 2},
-    {"t5", "3", "none", "f32", "1f1b", 3, 1, 2},
-    {"t5", "3", "full", "bf16", "zb-h1", 4, 1, 4},
-    {"mamba2", "4", "selective", "f32", "1f1b", 3, 1, 2},
-    {"mamba2", "3", "none", "bf16", "gpipe", 2, 1, 4},
-    {"deepseek_v2", "4", "none", "f32", "1f1b", 3, 1, 2},
-    {"bert_dropout", "3", "selective", "f32", "zb-h1", 2, 1, 2},
-    {"vit", "3", "none", "f32", "1f1b", 2, 1, 2},
+    {"gpt2", "2", "none", "f32", "1f1b", 2, 1, 2, 0, 0, 0},
+    {"gpt2_dropout", "5", "none", "f32", "1f1b", 3, 1, 4, 0, 0, 0},
+    {"gpt2_dropout", "5", "selective", "bf16", "gpipe", 4, 1, 2, 0, 0, 0},
+    {"gpt2_dropout", "5", "full", "f32", "zero_bubble", 3, 1, 4, 0, 0, 0},
+    {"gpt2_dropout", "5", "none", "f16", "interleaved", 2, 2, 4, 0, 0, 0},
+    {"gpt2", "3", "full", "f32", "1f1b", 2, 1, 1, 0, 0, 0},
+    {"llama3", "5", "selective", "bf16", "zero_bubble", 2, 1, 8, 0, 0, 0},
+    {"llama3", "6", "none", "f32", "interleaved", 3, 2, 4, 0, 0, 0},
+    {"gemma2", "7", "full", "bf16", "1f1b", 3, 1, 4, 0, 0, 0},
+    {"gemma2", "6", "none", "f32", "zero_bubble", 4, 1, 4, 0, 0, 0},
+    {"mixtral", "3", "none", "f32", "1f1b", 2, 1, 2, 0, 0, 0},
+    {"mixtral", "4", "full", "bf16", "zero_bubble", 3, 1, 4, 0, 0, 0},
+    {"two_branch", NULL, "none", "f32", "zero_bubble", 4, 1, 4, 0, 0, 0},
+    {"two_branch", NULL, "full", "f32", "interleaved", 2, 3, 2, 0, 0, 0},
+    {"t5", "3", "none", "f32", "1f1b", 3, 1, 2, 0, 0, 0},
+    {"t5", "3", "full", "bf16", "zero_bubble", 4, 1, 4, 0, 0, 0},
+    {"mamba2", "4", "selective", "f32", "1f1b", 3, 1, 2, 0, 0, 0},
+    {"mamba2", "3", "none", "bf16", "gpipe", 2, 1, 4, 0, 0, 0},
+    {"deepseek_v2", "4", "none", "f32", "1f1b", 3, 1, 2, 0, 0, 0},
+    {"bert_dropout", "3", "selective", "f32", "zero_bubble", 2, 1, 2, 0, 0, 0},
+    {"vit", "3", "none", "f32", "1f1b", 2, 1, 2, 0, 0, 0},
 };
+
+// Sharded stages: data and tensor parallelism, ZeRO.
+static const split_case_t sharded[] = {
+    {"gpt2_dropout", "3", "none", "f32", "1f1b", 2, 1, 2, 2, 0, 0},
+    {"gpt2_dropout", "3", "full", "f32", "zero_bubble", 2, 1, 2, 2, 0, 1},
+    {"llama3", "3", "none", "bf16", "1f1b", 2, 1, 2, 2, 0, 2},
+    {"gpt2", "3", "selective", "f32", "zero_bubble", 2, 1, 2, 2, 0, 3},
+    {"llama3", "3", "none", "f32", "gpipe", 2, 1, 2, 0, 2, 0},
+};
+
+static void test_sharded(void) {
+  const char *only = getenv("PTC_CASE");
+  for (size_t i = 0; i < sizeof(sharded) / sizeof(sharded[0]); i++)
+    if (!only || (size_t)atoi(only) == 100 + i) check_case(&sharded[i]);
+}
 
 static void test_cases(void) {
   const char *only = getenv("PTC_CASE");
@@ -141,13 +161,13 @@ static void test_errors(void) {
     split_case_t split;
     const char *cut, *id;
   } rows[] = {
-      {{"gpt2", "2", "none", "f32", "1f1b", 5, 1, 2}, NULL, "split-turns"},
-      {{"gpt2", "2", "none", "f32", "dualpipe", 2, 1, 2}, NULL, "split-schedule"},
-      {{"gpt2", "4", "none", "f32", "1f1b", 3, 1, 2}, "block.1", "split-cut"},
-      {{"gpt2", "4", "none", "f32", "1f1b", 3, 1, 2}, "block.2; block.1", "split-cut"},
-      {{"gpt2", "4", "none", "f32", "1f1b", 2, 1, 2}, "block.9", "split-cut"},
-      {{"gemma2", "6", "none", "f32", "1f1b", 2, 1, 2}, "block.3", "split-cut"},
-      {{"gpt2", "4", "every", "f32", "1f1b", 2, 1, 2}, NULL, "split-region"},
+      {{"gpt2", "2", "none", "f32", "1f1b", 5, 1, 2, 0, 0, 0}, NULL, "split-turns"},
+      {{"gpt2", "2", "none", "f32", "dualpipe", 2, 1, 2, 0, 0, 0}, NULL, "split-schedule"},
+      {{"gpt2", "4", "none", "f32", "1f1b", 3, 1, 2, 0, 0, 0}, "block.1", "split-cut"},
+      {{"gpt2", "4", "none", "f32", "1f1b", 3, 1, 2, 0, 0, 0}, "block.2; block.1", "split-cut"},
+      {{"gpt2", "4", "none", "f32", "1f1b", 2, 1, 2, 0, 0, 0}, "block.9", "split-cut"},
+      {{"gemma2", "6", "none", "f32", "1f1b", 2, 1, 2, 0, 0, 0}, "block.3", "split-cut"},
+      {{"gpt2", "4", "every", "f32", "1f1b", 2, 1, 2, 0, 0, 0}, NULL, "split-region"},
   };
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     ptc_diag_t diag;
@@ -170,7 +190,7 @@ static void test_errors(void) {
 
 // How many turns of `block` each stage has.
 static void check_cuts(const char *cut, int pp, const int64_t *counts) {
-  const split_case_t c = {"gpt2", "5", "none", "f32", "1f1b", pp, 1, 2};
+  const split_case_t c = {"gpt2", "5", "none", "f32", "1f1b", pp, 1, 2, 0, 0, 0};
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   ptc_module_t *module = lower_case(&c, &diag);
@@ -204,5 +224,6 @@ static const unit_test_t tests[] = {
     {"cuts", test_cuts},
     {"errors", test_errors},
     {"stages against the whole", test_cases},
+    {"sharded stages against the whole", test_sharded},
 };
 UNIT_MAIN("stages", tests)
