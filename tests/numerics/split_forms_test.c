@@ -199,9 +199,11 @@ static double datum(const case_t *c, char kind, uint64_t *random) {
   }
 }
 
-static double eps_of(ptc_dtype_t dtype, ptc_interp_mode_t mode) {
-  if (mode == PTC_INTERP_EXACT || dtype == PTC_F64) return 1e-11;
-  return dtype == PTC_F32 ? 3e-6 : dtype == PTC_F16 ? 0x1p-9 : 0x1p-6;
+// A mean that is rounded to f32 shows where the elements of a short row are nearly equal.
+static double eps_of(const case_t *c, ptc_interp_mode_t mode) {
+  if (mode == PTC_INTERP_EXACT || c->dtype == PTC_F64) return 1e-11;
+  if (c->dtype != PTC_F32) return c->dtype == PTC_F16 ? 0x1p-9 : 0x1p-6;
+  return strcmp(c->row->op, "layernorm") == 0 ? 1e-3 : 3e-6;
 }
 
 static void compare(const case_t *c, ptc_interp_t *got, ptc_interp_t *want, int32_t result,
@@ -213,7 +215,7 @@ static void compare(const case_t *c, ptc_interp_t *got, ptc_interp_t *want, int3
     if (isfinite(y->data[i]) && fabs(y->data[i]) > most) most = fabs(y->data[i]);
   int wrong = 0;
   for (int64_t i = 0; i < y->num_elements; i++) {
-    const bool same = interp_near(whole[i], y->data[i], eps_of(c->dtype, mode) * most);
+    const bool same = interp_near(whole[i], y->data[i], eps_of(c, mode) * most);
     if (!same && !wrong++)
       fprintf(stderr, "%s: y%d[%d] is %.9g, want %.9g\n", c->label, (int)result, (int)i, whole[i],
               y->data[i]);
