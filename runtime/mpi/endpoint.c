@@ -8,7 +8,7 @@
 #include "runtime/mpi/mpi_impl.h"
 
 #ifndef PTC_MPI_FOLDER
-#define PTC_MPI_FOLDER "."
+#define PTC_MPI_FOLDER "/../lib/ptc"  // from the program's folder, where it is installed
 #endif
 
 enum { PATH_BYTES = 1024 };
@@ -21,19 +21,18 @@ static void *zeros(size_t count, size_t bytes) {
 
 // --- the module
 
-// The file |name| beside the program, in the folder above, or where ptc's libraries are installed.
+// The file |name| beside the program, in the folder above (a test's), or among ptc's installed libraries.
 static void *load_from_folders(const char *name) {
+  static const char *const folders[] = {"", "/..", PTC_MPI_FOLDER};
   char self[PATH_BYTES / 2], path[PATH_BYTES];
   const ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
   self[len > 0 ? len : 0] = '\0';
   char *slash = strrchr(self, '/');
   if (slash) *slash = '\0';
-  for (int i = 0; i < 3; i++) {
-    snprintf(path, sizeof path, "%s%s/%s", i < 2 ? self : PTC_MPI_FOLDER, i == 1 ? "/.." : "",
-             name);
-    if (access(path, R_OK) != 0) continue;
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+    snprintf(path, sizeof path, "%s%s/%s", self, folders[i], name);
     // MPI libraries load parts of themselves that look for their symbols everywhere.
-    return dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    if (access(path, R_OK) == 0) return dlopen(path, RTLD_NOW | RTLD_GLOBAL);
   }
   return NULL;
 }
