@@ -108,8 +108,7 @@ static ptc_status_t shard_data(ptc_part_t *p, ptc_func_t *func, ptc_value_t *val
     const ptc_dim_t *dim = &value->type->dims[at];
     const int64_t shards =
         ptc_dim_num_shards(mesh, dim) * ptc_axes_size(mesh, over_batch, num_batch);
-    if (dim->num_axes && dim->extent % shards)
-      return does_not_divide(p, loc, dim, "micro, dp and ep", shards);
+    if (dim->extent % shards) return does_not_divide(p, loc, dim, "micro, dp and ep", shards);
     part = build_shard(p, before, part, p->batch, over_batch, num_batch);
   }
   const int64_t cp = p->parallel.size[PTC_AXIS_CP];

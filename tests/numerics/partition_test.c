@@ -444,6 +444,7 @@ static void test_refused(void) {
     const char *id, *key, *value;
     int64_t number;
   } rows[] = {{"no-mesh", "world", NULL, 7},
+              {"partition-divides", "dp", NULL, 3},
               {"partition-divides", "shard", "block.*.attn.wq on tp over h", 0}};
   for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
     ptc_diag_t diag;
@@ -454,9 +455,9 @@ static void test_refused(void) {
       ptc_attrs_set_string(module, &module->config, rows[i].key, rows[i].value);
       ptc_attrs_set_int(module, &module->config, "tp", 4);
     } else {
-      ptc_attrs_set_int(module, &module->config, rows[i].key, rows[i].number);
       ptc_attrs_remove(&module->config, ptc_module_intern(module, "dp"));
       ptc_attrs_set_int(module, &module->config, "tp", 1);
+      ptc_attrs_set_int(module, &module->config, rows[i].key, rows[i].number);
     }
     ptc_pass_ctx_t ctx;
     ptc_pass_ctx_init(&ctx, NULL);
