@@ -3,8 +3,8 @@
 //
 // A tile of the compute phase packs its strip of B (some columns, a block of k) into scratch, where it stays in
 // L2 while the rows of A stream past it. A is read in place, packed by the tile, or packed by a phase before;
-// then the work may be cut into chunks, each packed and computed in turn. Sums run over a block of k in order,
-// and block sums are added in order: fixed by the shape alone.
+// then the work may be cut into chunks, each packed and computed in turn. Sums run over at most 128 k in order,
+// and these sums are added in order: fixed by the shape alone.
 // Blocking: Goto, van de Geijn, Anatomy of high-performance matrix multiplication (TOMS 34, 2008).
 #include <inttypes.h>
 
@@ -12,6 +12,14 @@
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+// The terms of a sum before it is added to others: errors of terms of one sign grow with their number.
+enum { MAX_SUM = 128 };
+
+// The size of even parts of |size|, none larger than |most|.
+static int64_t even_parts(int64_t size, int64_t most) {
+  return size > 0 ? round_up(ceil_div(size, ceil_div(size, most)), 8) : 1;
+}
 
 static void define(ptc_str_t *out, const char *name, int64_t value, const char *about) {
   ptc_str_printf(out, "#define %s INT64_C(%" PRId64 ")", name, value);
@@ -44,6 +52,7 @@ static void print_constants(const gemm_t *gemm, ptc_str_t *out) {
   define(out, "N", gemm->n.extent, "");
   define(out, "K", gemm->k.extent, "");
   define(out, "DEPTH", gemm->kc, "of a block of k");
+  define(out, "SUM_DEPTH", even_parts(gemm->kc, MAX_SUM), "of a sum in registers");
   define(out, "BATCH_TILE", gemm->bt, "");
   define(out, "M_TILE", gemm->mt, "");
   define(out, "N_TILE", gemm->nt, "");
@@ -79,15 +88,15 @@ static const char row_panel[] =
     "                             int64_t columns, int64_t depth, float *c, bool add) {\n"
     "  int64_t j = 0;\n"
     "  for (; j + NR <= columns; j += NR)\n"
-    "    micro(rows, 2, a, b + j * B_PANEL, B_STEP, depth, c + j, C_ROW, add);\n"
+    "    micro_parts(rows, 2, a, b + j * B_PANEL, B_STEP, depth, c + j, C_ROW, add);\n"
     "  if (N % NR == 0 || j == columns) return;\n"
     "  const int vecs = N % NR <= VL ? 1 : 2;\n"
     "  if (!C_IN_PLACE) {\n"
-    "    micro(rows, vecs, a, edge, NR, depth, c + j, C_ROW, add);\n"
+    "    micro_parts(rows, vecs, a, edge, NR, depth, c + j, C_ROW, add);\n"
     "    return;\n"
     "  }\n"
     "  float sum[MR * NR];\n"
-    "  micro(rows, vecs, a, edge, NR, depth, sum, NR, false);\n"
+    "  micro_parts(rows, vecs, a, edge, NR, depth, sum, NR, false);\n"
     "  for (int r = 0; r < rows; ++r)\n"
     "    for (int64_t q = 0; q < columns - j; ++q)\n"
     "      c[r * C_ROW + j + q] = add ? c[r * C_ROW + j + q] + sum[r * NR + q] : sum[r * NR + q];\n"

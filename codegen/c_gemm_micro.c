@@ -112,6 +112,20 @@ static const char micro[] =
     "      store_vec(d, add ? load_vec(d) + sum[r][h] : sum[r][h]);\n"
     "    }\n"
     "}\n"
+    "\n"
+    "// The same in parts of SUM_DEPTH, whose sums are added in order: rounding errors of a long "
+    "sum of "
+    "one\n"
+    "// sign would add up. c stays in L1 meanwhile.\n"
+    "ALWAYS_INLINE void micro_parts(const int rows, const int vecs, const float *a, const float "
+    "*b,\n"
+    "                               const int64_t b_step, int64_t depth, float *c,\n"
+    "                               const int64_t c_row, const bool add) {\n"
+    "  for (int64_t p = 0; p < depth; p += SUM_DEPTH)\n"
+    "    micro(rows, vecs, a + p * A_STEP, b + p * b_step, b_step, least(SUM_DEPTH, depth - p), c, "
+    "c_row,\n"
+    "          add || p > 0);\n"
+    "}\n"
     "\n";
 
 void gemm_print_micro(ptc_str_t *out) { ptc_str_append(out, micro); }

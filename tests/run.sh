@@ -163,10 +163,12 @@ valgrind_tests="arena autodiff axes builder checkpoint codegen cost data diag fu
   str text thread_pool type weights"
 
 run_valgrind() {
-  local name log
+  local name log leaks
   for name in $valgrind_tests; do
     log=build/valgrind-$name.log
-    if valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
+    leaks=full
+    [ "$name" = checkpoint ] && leaks=no  # its children end at any instant, with what they hold
+    if valgrind -q --error-exitcode=99 --leak-check=$leaks --errors-for-leak-kinds=definite \
       "build/release/tests/${name}_test" >"$log" 2>&1; then
       add 1 0
     else
