@@ -7,6 +7,7 @@
 
 #include "ir/axes.h"
 #include "ir/op.h"
+#include "ir/text.h"
 #include "passes/check_semantics.h"
 #include "passes/pass.h"
 #include "tests/support/small_models.h"
@@ -230,6 +231,19 @@ static const ptc_op_t *find_region(const ptc_module_t *module, bool reverse) {
   return NULL;
 }
 
+// The text of a partitioned module reads back exactly.
+static void check_text(ptc_module_t *module, ptc_diag_t *diag) {
+  ptc_str_t text = {0}, again = {0};
+  ptc_module_t *copy = NULL;
+  ptc_module_print(module, true, &text);
+  CU_ASSERT_EQUAL_FATAL(ptc_module_parse(diag, "m.ptir", text.data, text.len, &copy), PTC_OK);
+  ptc_module_print(copy, true, &again);
+  CU_ASSERT_STRING_EQUAL(text.data, again.data);
+  ptc_module_destroy(copy);
+  ptc_str_deinit(&text);
+  ptc_str_deinit(&again);
+}
+
 static void test_megatron(void) {
   const ptc_override_t more[] = {
       {"layers", "3"}, {"d", "64"}, {"seq", "32"}, {"vocab", "256"}, {"heads", "2"}};
@@ -257,6 +271,7 @@ static void test_megatron(void) {
         UNIT_CHECK(type->dims[d].num_axes == wanted, layout[i].path);
       }
     }
+    check_text(module, &diag);
     const ptc_op_t *forward = find_region(module, false), *backward = find_region(module, true);
     CU_ASSERT_FATAL(forward && backward);
     const counts_t f = count_collectives(forward), b = count_collectives(backward);
