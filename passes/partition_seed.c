@@ -15,7 +15,8 @@ ptc_status_t ptc_part_make_mesh(ptc_part_t *p) {
   for (int i = 0; i < PTC_NUM_DEVICE_AXES; i++) {
     const char *name = ptc_module_intern(module, ptc_device_axis_names[i]);
     p->axis[i] = (ptc_axis_ref_t){.axis = name};
-    if (p->parallel.size[i] == 1) continue;
+    // The stages of a pipeline have programs of their own.
+    if (p->parallel.size[i] == 1 || i == PTC_AXIS_PP) continue;
     axes[count++] = (ptc_mesh_axis_t){name, p->parallel.size[i]};
     if (i == PTC_AXIS_DP || i == PTC_AXIS_EP || i == PTC_AXIS_CP)
       p->data[p->num_data++] = p->axis[i];

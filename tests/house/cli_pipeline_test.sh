@@ -93,6 +93,14 @@ for plan in one zero; do
   expect 0 '' 'cmp one.run/ckpt/step-00000008/model.safetensors go.run/ckpt/step-00000008/model.safetensors'
 done
 
+# --- stages of several devices: the bits of the same devices without stages
+for mesh in dp=2 tp=2 dp=2,zero=2 dp=2,zero=3; do
+  expect 0 '' "ptc model.ptm -q --parallel $mesh,micro_batch=2 -o flat"
+  expect 0 '' "ptc model.ptm -q --parallel $mesh,pp=2,micro_batch=2,schedule=zero_bubble -o deep"
+  expect 0 '' "ptc run flat $run --restart && ptc run deep $run --restart"
+  expect 0 '' 'cmp flat.run/ckpt/step-00000008/model.safetensors deep.run/ckpt/step-00000008/model.safetensors'
+done
+
 # --- not there yet
 expect 1 'dump-pipeline' "ptc run zero $run --run-dir d.run --dump-grads g.safetensors"
 
