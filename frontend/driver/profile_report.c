@@ -50,10 +50,15 @@ static void print_volume(const ptc_plan_t *plan, const ptc_executor_t *executor,
   const int32_t count =
       ptc_volume_of(plan, train, ptc_exchange_comm(exchange)->rank, &arena, &volume);
   fprintf(out, "%12s %12s  bytes from peers a step, counted and planned\n", "counted", "planned");
-  for (int32_t i = 0; i < count; i++)
-    fprintf(out, "%12" PRId64 " %12" PRId64 "  %s over %s\n",
-            ptc_exchange_bytes(exchange, volume[i].first) / num_steps, volume[i].bytes,
-            ptc_collective_name(volume[i].first->kind), volume[i].axes);
+  for (int32_t i = 0; i < count; i++) {
+    const ptc_volume_row_t *row = &volume[i];
+    if (row->first)
+      fprintf(out, "%12" PRId64, ptc_exchange_bytes(exchange, row->first) / num_steps);
+    else
+      fprintf(out, "%12s", "");  // messages are not counted by step
+    fprintf(out, " %12" PRId64 "  %s %s %s\n", row->bytes, row->op, row->first ? "over" : "from",
+            row->axes);
+  }
   ptc_arena_deinit(&arena);
 }
 

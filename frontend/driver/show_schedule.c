@@ -135,9 +135,8 @@ static void put_volume(lines_t *l, const ptc_task_t *task) {
   fprintf(l->out, "%-12s %-15s %8s %10s\n", "group", "op", "calls", "bytes");
   for (int32_t i = 0; i < count; i++) {
     total += rows[i].bytes;
-    fprintf(l->out, "%-12s %-15s %8" PRId64 " %10s  (%" PRId64 ")\n", rows[i].axes,
-            ptc_collective_name(rows[i].first->kind), rows[i].calls,
-            ptc_unit_bytes(rows[i].bytes, bytes), rows[i].bytes);
+    fprintf(l->out, "%-12s %-15s %8" PRId64 " %10s  (%" PRId64 ")\n", rows[i].axes, rows[i].op,
+            rows[i].calls, ptc_unit_bytes(rows[i].bytes, bytes), rows[i].bytes);
   }
   fprintf(l->out, "%-12s %-15s %8s %10s  (%" PRId64 ")\n", "all", "", "",
           ptc_unit_bytes(total, bytes), total);
@@ -148,10 +147,9 @@ static json_t *volume_json(lines_t *l, const ptc_task_t *task) {
   const int32_t count = ptc_volume_of(l->plan, task, l->rank, &l->arena, &rows);
   json_t *list = json_array();
   for (int32_t i = 0; i < count; i++)
-    json_array_append_new(list,
-                          json_pack("{s:s, s:s, s:I, s:I}", "group", rows[i].axes, "op",
-                                    ptc_collective_name(rows[i].first->kind), "calls",
-                                    (json_int_t)rows[i].calls, "bytes", (json_int_t)rows[i].bytes));
+    json_array_append_new(
+        list, json_pack("{s:s, s:s, s:I, s:I}", "group", rows[i].axes, "op", rows[i].op, "calls",
+                        (json_int_t)rows[i].calls, "bytes", (json_int_t)rows[i].bytes));
   return list;
 }
 

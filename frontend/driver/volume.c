@@ -33,12 +33,30 @@ const char *ptc_volume_axes(const ptc_collective_t *collective, ptc_arena_t *are
 
 static void add(count_t *c, const ptc_collective_t *collective, int64_t times) {
   int64_t at = 0;
-  while (at < c->rows.len && !same_group(c->rows.data[at].first, collective)) at++;
-  if (at == c->rows.len)
-    PTC_VEC_PUSH(&c->rows,
-                 ((ptc_volume_row_t){collective, ptc_volume_axes(collective, c->arena), 0, 0}));
+  while (at < c->rows.len &&
+         !(c->rows.data[at].first && same_group(c->rows.data[at].first, collective)))
+    at++;
+  if (at == c->rows.len) {
+    const ptc_volume_row_t row = {.first = collective,
+                                  .axes = ptc_volume_axes(collective, c->arena),
+                                  .op = ptc_collective_name(collective->kind)};
+    PTC_VEC_PUSH(&c->rows, row);
+  }
   c->rows.data[at].calls += times;
   c->rows.data[at].bytes += times * ptc_collective_bytes(&c->plan->mesh, collective, c->rank);
+}
+
+static void add_recv(count_t *c, const ptc_step_t *step, int64_t times) {
+  int64_t at = 0;
+  while (at < c->rows.len && (c->rows.data[at].first || c->rows.data[at].peer != step->peer)) at++;
+  if (at == c->rows.len) {
+    const ptc_volume_row_t row = {.axes = ptc_arena_printf(c->arena, "stage %" PRId32, step->peer),
+                                  .op = "recv",
+                                  .peer = step->peer};
+    PTC_VEC_PUSH(&c->rows, row);
+  }
+  c->rows.data[at].calls += times;
+  c->rows.data[at].bytes += times * step->args[0].bytes;
 }
 
 static void add_steps(count_t *c, const ptc_step_t *steps, int32_t count, int64_t times) {
@@ -48,6 +66,7 @@ static void add_steps(count_t *c, const ptc_step_t *steps, int32_t count, int64_
     if (steps[i].kind == PTC_STEP_CALL)
       add_steps(c, c->plan->tasks[steps[i].task].steps, c->plan->tasks[steps[i].task].num_steps,
                 times);
+    if (steps[i].kind == PTC_STEP_RECV) add_recv(c, &steps[i], times);
     if (steps[i].kind == PTC_STEP_COLLECTIVE) add(c, steps[i].collective, times);
   }
 }

@@ -52,7 +52,8 @@ static int64_t count_bytes(const rank_t *rank, const ptc_task_t *train, bool cou
   int64_t bytes = 0;
   const int32_t count = ptc_volume_of(rank->plan, train, rank->comm->rank, &arena, &rows);
   for (int32_t i = 0; i < count; i++)
-    bytes += counted ? ptc_exchange_bytes(exchange, rows[i].first) : rows[i].bytes;
+    if (rows[i].first)
+      bytes += counted ? ptc_exchange_bytes(exchange, rows[i].first) : rows[i].bytes;
   ptc_arena_deinit(&arena);
   return bytes;
 }
