@@ -3,7 +3,6 @@
 // The steps: sums are taken (reduce_scatter where the target keeps a part, else all_reduce), then axes move from dim to
 // dim (all_to_all), parts are taken (shard), shards gathered. A gradient of parameters is summed over tp first, then
 // over the data axes, so that ZeRO changes no bit.
-#include <string.h>
 
 #include "ir/builder.h"
 #include "ir/op.h"
@@ -28,7 +27,7 @@ static ptc_part_step_t *add_step(planner_t *s, ptc_opcode_t opcode, const ptc_ax
   }
   ptc_part_step_t *step = &s->steps[s->count++];
   *step = (ptc_part_step_t){.opcode = opcode, .num_axes = num_axes, .dim = dim, .before = s->type};
-  memcpy(step->axes, axes, (size_t)num_axes * sizeof(*axes));
+  for (int32_t i = 0; i < num_axes; i++) step->axes[i] = axes[i];
   return step;
 }
 
@@ -83,8 +82,8 @@ static int32_t find_scattered(const planner_t *s, int32_t dim, ptc_axis_ref_t *o
 static void append_axes(planner_t *s, int32_t dim, const ptc_axis_ref_t *axes, int32_t num_axes) {
   const ptc_dim_t *old = &s->type->dims[dim];
   ptc_axis_ref_t all[2 * PTC_MAX_AXES];
-  memcpy(all, old->axes, (size_t)old->num_axes * sizeof(*all));
-  memcpy(all + old->num_axes, axes, (size_t)num_axes * sizeof(*all));
+  for (int32_t i = 0; i < old->num_axes; i++) all[i] = old->axes[i];
+  for (int32_t i = 0; i < num_axes; i++) all[old->num_axes + i] = axes[i];
   s->type = ptc_part_with_axes(s->p, s->type, dim, all, old->num_axes + num_axes);
 }
 
@@ -124,7 +123,7 @@ static void plan_moves(planner_t *s) {
           !ptc_axes_equal(from->axes + keep, num, goal->axes + into->num_axes, num))
         continue;
       ptc_axis_ref_t axes[PTC_MAX_AXES];
-      memcpy(axes, from->axes + keep, (size_t)num * sizeof(*axes));
+      for (int32_t a = 0; a < num; a++) axes[a] = from->axes[keep + a];
       add_step(s, PTC_OP_ALL_TO_ALL, axes, num, from->name)->to = into->name;
       s->type = ptc_part_with_axes(s->p, s->type, i, from->axes, keep);
       append_axes(s, j, axes, num);

@@ -1,5 +1,4 @@
 // partition: types of values with other shardings.
-#include <string.h>
 
 #include "passes/partition_impl.h"
 #include "passes/rewrite.h"
@@ -10,7 +9,7 @@ const ptc_type_t *ptc_part_with_axes(ptc_part_t *p, const ptc_type_t *type, int3
   ptc_arena_t *arena = &p->module->arena;
   ptc_type_t *copy = ptc_type_with_dtype(arena, type, type->dtype);
   ptc_dim_t *dims = PTC_ARENA_ARRAY(arena, ptc_dim_t, type->num_dims);
-  memcpy(dims, type->dims, (size_t)type->num_dims * sizeof(*dims));
+  for (int32_t i = 0; i < type->num_dims; i++) dims[i] = type->dims[i];
   ptc_axis_ref_t *own = PTC_ARENA_ARRAY(arena, ptc_axis_ref_t, num_axes + 1);
   for (int32_t i = 0; i < num_axes; i++) own[i] = axes[i];
   dims[at].axes = num_axes ? own : NULL;
