@@ -6,7 +6,7 @@
 #   --quick          release only
 #   --asan           debug (ASan and UBSan) only
 #   --fuzz MINUTES   afterwards, fuzz each reader for so long (needs clang)
-#   --valgrind       afterwards, the release unit tests under memcheck (installs valgrind; some minutes)
+#   --valgrind       afterwards, release unit tests under memcheck (installs valgrind; some minutes)
 #   --gpu            afterwards, models on a GPU against the CPU (tests/gpu/run.sh)
 #   --jobs N         parallel jobs (default: the number of cores)
 set -u
@@ -156,11 +156,10 @@ run_fuzz() {
   done
 }
 
-# Memcheck knows neither how to run thousands of threads' worth of work in time nor AVX-512: tests that compile
-# and run generated code, fork many ranks or take minutes by themselves stay with the sanitizers.
-valgrind_tests="arena autodiff axes builder checkpoint codegen cost data diag fuse ir_check language map memory_plan
-  metrics module name_map npy parallel parse pass plan_ranks plan_text plan_verify safetensors schedule shape shuffle
-  str text thread_pool type weights"
+# Tests that compile and run generated code, fork many ranks, or would take many minutes under memcheck stay with
+# the sanitizers.
+valgrind_tests="arena axes builder checkpoint cost data diag map metrics module name_map npy safetensors schedule shape
+  shuffle str thread_pool type weights"
 
 run_valgrind() {
   local name log leaks
