@@ -53,6 +53,11 @@ typedef struct ptc_buffer_s {
   // How the whole tensor is laid over the mesh: per dim the whole extent and the axes that it is sharded over,
   // names those of plan->mesh. NULL: every rank holds all of it.
   const ptc_dim_t *layout;
+  // The axes of devices that some dim is sharded over; those over which the content is a partial result, and how it is
+  // completed. Collectives are checked against them.
+  const ptc_axis_ref_t *over, *partial;
+  int32_t num_over, num_partial;
+  ptc_reduce_kind_t partial_kind;
   int64_t num_instances;  // >= 1
   int64_t bytes;          // of one instance, unpadded
   int64_t
@@ -324,6 +329,14 @@ ptc_status_t ptc_plan_check(ptc_diag_t *diag, const ptc_plan_t *plan);
 
 // The mesh alone: names, sizes, the number of ranks.
 ptc_status_t ptc_plan_check_mesh(ptc_diag_t *diag, const ptc_plan_t *plan);
+
+// Proves that the ranks of a plan meet: |stages| are the plans of all stages, in order (one without a pipeline), each
+// accepted by ptc_plan_check. Replays what the stages send, receive and reduce together, where a send waits for its
+// receive; ranks of one stage run one program, so that one of each stage stands for all. Errors, each with the steps
+// that wait for each other: "plan-stages" (the stages are not of one plan), "plan-transfer" (a message of two sizes, or a
+// collective that members see differently), "plan-deadlock" (somebody waits forever), "plan-limit".
+ptc_status_t ptc_plan_verify_stages(ptc_diag_t *diag, const ptc_plan_t *const *stages,
+                                    int32_t num_stages);
 
 // Proves a placed plan that ptc_plan_check accepts, apart from whoever placed it: replays every task, all
 // turns, and checks that each read, and at the end each global and result, finds the bytes that were last

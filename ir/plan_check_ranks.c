@@ -82,7 +82,9 @@ ptc_status_t ptc_plan_check_layout(const ptc_plan_checker_t *c, const ptc_buffer
     ok = dim->extent >= 0 && dim->extent <= INT64_MAX / 4 && dim->num_axes <= MAX_AXES - count;
     for (int32_t i = 0; ok && i < dim->num_axes; ++i) axes[count++] = dim->axes[i];
   }
-  ok = ok && ptc_plan_axes_are_valid(&c->plan->mesh, axes, count);
+  ok = ok && ptc_plan_axes_are_valid(&c->plan->mesh, axes, count) &&
+       ptc_plan_axes_are_valid(&c->plan->mesh, buffer->over, buffer->num_over) &&
+       ptc_plan_axes_are_valid(&c->plan->mesh, buffer->partial, buffer->num_partial);
   for (int32_t d = 0; buffer->layout && d < buffer->num_dims && ok; ++d)
     ok = ptc_dim_local_extent(&c->plan->mesh, &buffer->layout[d]) == buffer->extents[d];
   if (ok) return PTC_OK;
@@ -137,6 +139,54 @@ static bool part_is_valid(const ptc_collective_t *collective, const ptc_collecti
   }
 }
 
+// --- what collectives do to layouts
+
+// A set of factors of axes: those of |refs|, each whole axis or part as it stands.
+static bool contains(const ptc_axis_ref_t *refs, int32_t count, ptc_axis_ref_t ref) {
+  for (int32_t i = 0; i < count; ++i)
+    if (ptc_axis_ref_equal(refs[i], ref)) return true;
+  return false;
+}
+
+// Whether |b| is |a| without |axes|, all of which |a| has.
+static bool is_without(const ptc_axis_ref_t *a, int32_t num_a, const ptc_axis_ref_t *axes,
+                       int32_t num_axes, const ptc_axis_ref_t *b, int32_t num_b) {
+  bool same = num_a == num_axes + num_b;
+  for (int32_t i = 0; same && i < num_axes; ++i)
+    same = contains(a, num_a, axes[i]) && !contains(b, num_b, axes[i]);
+  for (int32_t i = 0; same && i < num_b; ++i) same = contains(a, num_a, b[i]);
+  return same;
+}
+
+static bool has_parts(const ptc_axis_ref_t *refs, int32_t count) {
+  for (int32_t i = 0; i < count; ++i)
+    if (refs[i].size) return true;
+  return false;
+}
+
+// Parts of axes can be listed in several ways; they are not compared.
+static bool is_comparable(const ptc_buffer_t *b) {
+  return !has_parts(b->over, b->num_over) && !has_parts(b->partial, b->num_partial);
+}
+
+static const char *layout_fault(const ptc_collective_t *c, const ptc_buffer_t *in,
+                                const ptc_buffer_t *out) {
+  if (!is_comparable(in) || !is_comparable(out) || has_parts(c->axes, c->num_axes)) return NULL;
+  const bool reduces =
+      c->kind == PTC_COLLECTIVE_ALL_REDUCE || c->kind == PTC_COLLECTIVE_REDUCE_SCATTER;
+  const int32_t reduced = reduces ? c->num_axes : 0;
+  if (!is_without(in->partial, in->num_partial, c->axes, reduced, out->partial, out->num_partial))
+    return "the operand is not partial over these axes beyond what the result is";
+  if (reduces && c->reduce != in->partial_kind) return "the operand is completed in another way";
+  const bool gathers = c->kind == PTC_COLLECTIVE_ALL_GATHER;
+  const bool scatters = c->kind == PTC_COLLECTIVE_REDUCE_SCATTER;
+  const ptc_buffer_t *more = scatters ? out : in, *less = scatters ? in : out;
+  if (!is_without(more->over, more->num_over, c->axes, gathers || scatters ? c->num_axes : 0,
+                  less->over, less->num_over))
+    return "operand and result do not lie on the mesh as this collective needs it";
+  return NULL;
+}
+
 ptc_status_t ptc_plan_check_collective(const ptc_plan_checker_t *c, const ptc_step_t *step) {
   const ptc_collective_t *collective = step->collective;
   const ptc_loc_t loc = {c->plan->steps_file, step->line, 1};
@@ -154,6 +204,11 @@ ptc_status_t ptc_plan_check_collective(const ptc_plan_checker_t *c, const ptc_st
                    ": dtype, bytes and pieces of operand and result do not fit a "
                    "group of %" PRId64,
                    p, size);
+    const char *fault =
+        layout_fault(collective, &c->plan->buffers[in->buffer], &c->plan->buffers[out->buffer]);
+    if (fault)
+      return FAULT(loc, "plan-collective", "part %" PRId32 " (\"%s\" to \"%s\"): %s", p,
+                   c->plan->buffers[in->buffer].name, c->plan->buffers[out->buffer].name, fault);
   }
   return PTC_OK;
 }

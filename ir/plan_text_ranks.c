@@ -15,8 +15,16 @@ static void print_axis(ptc_axis_ref_t ref, ptc_str_t *out) {
   if (ref.size) ptc_str_printf(out, ":%" PRId64 ":%" PRId64, ref.pre, ref.size);
 }
 
-void ptc_plan_print_layout(const ptc_buffer_t *buffer, ptc_str_t *out) {
-  if (!buffer->layout) return;
+static void print_axes(const char *word, const ptc_axis_ref_t *axes, int32_t count,
+                       ptc_str_t *out) {
+  if (count) ptc_str_append(out, word);
+  for (int32_t i = 0; i < count; ++i) {
+    ptc_str_append(out, " ");
+    print_axis(axes[i], out);
+  }
+}
+
+static void print_dims(const ptc_buffer_t *buffer, ptc_str_t *out) {
   ptc_str_append(out, " of [");
   for (int32_t d = 0; d < buffer->num_dims; ++d) {
     const ptc_dim_t *dim = &buffer->layout[d];
@@ -28,6 +36,15 @@ void ptc_plan_print_layout(const ptc_buffer_t *buffer, ptc_str_t *out) {
     if (dim->dist == PTC_DIST_ZIGZAG) ptc_str_append(out, "~");
   }
   ptc_str_append(out, "]");
+}
+
+void ptc_plan_print_layout(const ptc_buffer_t *buffer, ptc_str_t *out) {
+  if (buffer->layout)
+    print_dims(buffer, out);
+  else
+    print_axes(" over", buffer->over, buffer->num_over, out);
+  print_axes(buffer->partial_kind == PTC_REDUCE_MAX ? " partial max" : " partial sum",
+             buffer->partial, buffer->num_partial, out);
 }
 
 static void indent(int32_t count, ptc_str_t *out) {
@@ -118,18 +135,49 @@ static ptc_status_t read_dim(ptc_plan_reader_t *r, ptc_dim_t *dim) {
   return PTC_OK;
 }
 
-ptc_status_t ptc_plan_read_layout(ptc_plan_reader_t *r, ptc_buffer_t *buffer) {
-  if (!ptc_scan_take_word(r, "of")) return PTC_OK;
+static ptc_status_t read_axes(ptc_plan_reader_t *r, const ptc_axis_ref_t **out_axes,
+                              int32_t *out_count) {
+  ptc_axis_ref_t axes[MAX_AXES];
+  int32_t count = 0;
+  for (bool found = true; found; count += found) {
+    if (count == MAX_AXES) return FAULT("plan-limit", "more than %d axes", MAX_AXES);
+    PTC_TRY(read_axis(r, &axes[count], &found));
+  }
+  if (count == 0) return FAULT("plan-text", "expected an axis of the mesh");
+  *out_axes = keep_axes(r, axes, count);
+  *out_count = count;
+  return PTC_OK;
+}
+
+static ptc_status_t read_dims(ptc_plan_reader_t *r, ptc_buffer_t *buffer) {
   ptc_dim_t *dims = PTC_ARENA_ARRAY(r->arena, ptc_dim_t, buffer->num_dims);
+  ptc_axis_ref_t over[MAX_AXES];
   ptc_scan_skip_blanks(r);
   PTC_TRY(ptc_scan_expect_char(r, '['));
   for (int32_t d = 0; d < buffer->num_dims; ++d) {
     dims[d].name = buffer->dim_names[d];
     PTC_TRY(read_dim(r, &dims[d]));
+    for (int32_t i = 0; i < dims[d].num_axes; ++i) {
+      if (buffer->num_over == MAX_AXES) return FAULT("plan-limit", "more than %d axes", MAX_AXES);
+      over[buffer->num_over++] = dims[d].axes[i];
+    }
   }
   ptc_scan_skip_blanks(r);
   buffer->layout = dims;
+  buffer->over = keep_axes(r, over, buffer->num_over);
   return ptc_scan_expect_char(r, ']');
+}
+
+ptc_status_t ptc_plan_read_layout(ptc_plan_reader_t *r, ptc_buffer_t *buffer) {
+  if (ptc_scan_take_word(r, "of"))
+    PTC_TRY(read_dims(r, buffer));
+  else if (ptc_scan_take_word(r, "over"))
+    PTC_TRY(read_axes(r, &buffer->over, &buffer->num_over));
+  if (!ptc_scan_take_word(r, "partial")) return PTC_OK;
+  const bool max = ptc_scan_take_word(r, "max");
+  if (!max) PTC_TRY(ptc_scan_expect_word(r, "sum"));
+  buffer->partial_kind = max ? PTC_REDUCE_MAX : PTC_REDUCE_SUM;
+  return read_axes(r, &buffer->partial, &buffer->num_partial);
 }
 
 static ptc_status_t read_pieces(ptc_plan_reader_t *r, const char *word, ptc_pieces_t *pieces) {

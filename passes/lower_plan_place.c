@@ -39,6 +39,27 @@ static const ptc_dim_t *layout_of(const ptc_lower_t *lower, const ptc_type_t *ty
   return dims;
 }
 
+// Those of |refs| that are axes of devices, appended to |list|.
+static void add_device_axes(const ptc_lower_t *lower, const ptc_axis_ref_t *refs, int32_t count,
+                            ptc_axis_ref_t *list, int32_t *num) {
+  for (int32_t i = 0; i < count; ++i)
+    if (ptc_devices_level(&lower->module->mesh, refs[i].axis) >= 0)
+      list[(*num)++] = ptc_lower_axis(lower, refs[i]);
+}
+
+static void set_axes(const ptc_lower_t *lower, const ptc_type_t *type, ptc_buffer_t *buffer) {
+  int32_t count = 0;
+  for (int32_t d = 0; d < type->num_dims; ++d) count += type->dims[d].num_axes;
+  ptc_axis_ref_t *over = PTC_ARENA_ARRAY(lower->arena, ptc_axis_ref_t, count);
+  ptc_axis_ref_t *partial = PTC_ARENA_ARRAY(lower->arena, ptc_axis_ref_t, type->num_partial);
+  for (int32_t d = 0; d < type->num_dims; ++d)
+    add_device_axes(lower, type->dims[d].axes, type->dims[d].num_axes, over, &buffer->num_over);
+  add_device_axes(lower, type->partial, type->num_partial, partial, &buffer->num_partial);
+  buffer->over = over;
+  buffer->partial = partial;
+  if (buffer->num_partial) buffer->partial_kind = type->partial_kind;
+}
+
 int32_t ptc_lower_new_buffer(ptc_lower_t *lower, const char *name, const ptc_type_t *type,
                              ptc_buffer_class_t cls, int64_t num_instances, ptc_loc_t loc) {
   ptc_buffer_t buffer = {.name = ptc_arena_strdup(lower->arena, name ? name : ""),
@@ -58,6 +79,7 @@ int32_t ptc_lower_new_buffer(ptc_lower_t *lower, const char *name, const ptc_typ
   buffer.dim_names = names;
   buffer.extents = extents;
   buffer.layout = layout_of(lower, type);
+  set_axes(lower, type, &buffer);
   buffer.offsets = PTC_ARENA_ARRAY(lower->arena, int64_t, num_instances);
   for (int64_t i = 0; i < num_instances; ++i) buffer.offsets[i] = -1;
   PTC_VEC_PUSH(&lower->buffers, buffer);

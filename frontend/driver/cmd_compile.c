@@ -25,6 +25,7 @@ static const char usage[] =
     "       ptc sample PLAN --ckpt C               text of a trained model\n"
     "       ptc export RUN -o W.safetensors        its weights\n"
     "       ptc show PLAN|RUN [PART]               look at a plan or a run\n"
+    "       ptc verify PLAN                        prove a plan again\n"
     "       ptc interpret MODEL.ptm...             run a function on the reference interpreter\n"
     "Each command has a --help of its own.\n"
     "\n"

@@ -19,7 +19,7 @@ static const struct {
     {"export", ptc_export_main},
     {"show", ptc_show_main},
     {"interpret", ptc_interpret_main},
-    {"verify", NULL},
+    {"verify", ptc_verify_main},
     {"diff", NULL},
     {"calibrate", NULL},
 };
