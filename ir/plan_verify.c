@@ -18,10 +18,12 @@ typedef struct piece_s {
   int64_t begin, end, content, shift;
 } piece_t;
 
-// Disjoint pieces, sorted.
+// Disjoint pieces, sorted. Of an instance: the micro-batch that wrote it last, and whether something outside of parts
+// did: then it goes from one micro-batch to the next, as sums do.
 typedef struct map_s {
   piece_t *pieces;
-  int64_t len, cap;
+  int64_t len, cap, micro;
+  bool goes_on;
 } map_t;
 
 typedef struct replay_s {
@@ -32,6 +34,7 @@ typedef struct replay_s {
   int64_t *first_node;  // per buffer
   int64_t next_content, num_steps;
   int64_t turns[PTC_PLAN_MAX_LEVELS];
+  int64_t micro;  // of the part that runs, or -1
   const ptc_task_t *task;
 } replay_t;
 
@@ -111,6 +114,10 @@ static ptc_status_t fault(replay_t *r, const span_t *span, int32_t line, const c
 
 static ptc_status_t check_read(replay_t *r, const span_t *span, int32_t line) {
   int64_t at = span->begin;
+  // A slot serves one micro-batch after another.
+  if (span->buffer->cls == PTC_BUFFER_SAVED && r->micro >= 0 && span->expected->len > 0 &&
+      !span->expected->goes_on && span->expected->micro != r->micro)
+    return fault(r, span, line, "plan-stale", "holds what another micro-batch has left there");
   for (int64_t p = find_piece(span->expected, at); at < span->end; ++p) {
     if (p == span->expected->len || span->expected->pieces[p].begin > at)
       return fault(r, span, line, "plan-uninitialized", "is read before it is written");
@@ -131,6 +138,8 @@ static ptc_status_t check_read(replay_t *r, const span_t *span, int32_t line) {
 
 static void put(replay_t *r, const span_t *span, int64_t begin, int64_t end, int64_t content,
                 int64_t shift) {
+  span->expected->micro = r->micro;
+  span->expected->goes_on |= r->micro < 0;
   set_piece(span->expected, (piece_t){begin, end, content, shift});
   set_piece(&r->memory,
             (piece_t){span->address + begin, span->address + end, content, shift - span->address});
@@ -205,8 +214,10 @@ static ptc_status_t run_call(replay_t *r, const ptc_step_t *step, int32_t depth)
   const ptc_task_t *task = &r->plan->tasks[step->task];
   r->turns[depth] = step->micro;
   r->turns[depth + 1] = step->slot;
+  r->micro = step->micro;
   PTC_TRY(run_steps(r, task->steps, task->num_steps, depth + 2));
   r->turns[depth] = r->turns[depth + 1] = 0;
+  r->micro = -1;
   return PTC_OK;
 }
 
@@ -265,7 +276,10 @@ static ptc_status_t check_end(replay_t *r) {
 
 static ptc_status_t run_task(replay_t *r, int64_t num_nodes) {
   r->memory.len = 0;
-  for (int64_t n = 0; n < num_nodes; ++n) r->expected[n].len = 0;
+  for (int64_t n = 0; n < num_nodes; ++n) {
+    r->expected[n].len = 0;
+    r->expected[n].goes_on = false;
+  }
   for (int32_t g = 0; g < r->plan->num_globals; ++g) {
     const ptc_plan_global_t *global = &r->plan->globals[g];
     for (int64_t i = 0; i < global_instances(global); ++i) {
@@ -316,6 +330,29 @@ static ptc_status_t run_coords(replay_t *r, int64_t num_nodes) {
   return PTC_OK;
 }
 
+// A part that a task calls at all is called for each micro-batch once, in order: sums over micro-batches are whole, and
+// their order does not depend on the schedule.
+static ptc_status_t check_calls(ptc_diag_t *diag, const ptc_plan_t *plan, const ptc_task_t *task) {
+  int64_t *next = ptc_xmalloc((size_t)(plan->num_tasks + 1) * sizeof *next);
+  memset(next, 0, (size_t)(plan->num_tasks + 1) * sizeof *next);
+  ptc_status_t status = PTC_OK;
+  for (int32_t i = 0; i < task->num_steps && status == PTC_OK; ++i) {
+    const ptc_step_t *step = &task->steps[i];
+    if (step->kind == PTC_STEP_CALL && step->micro != next[step->task]++)
+      status = ptc_error(
+          diag, (ptc_loc_t){plan->steps_file, step->line, 1}, PTC_INVALID_INPUT, "plan-calls",
+          "task \"%s\" calls \"%s\" for micro-batch %" PRId64 " where %" PRId64 " is due",
+          task->name, plan->tasks[step->task].name, step->micro, next[step->task] - 1);
+  }
+  for (int32_t t = 0; t < plan->num_tasks && status == PTC_OK; ++t)
+    if (next[t] && next[t] != plan->tasks[t].num_micro)
+      status = ptc_error(diag, (ptc_loc_t){plan->steps_file, 1, 1}, PTC_INVALID_INPUT, "plan-calls",
+                         "task \"%s\" calls \"%s\" for %" PRId64 " of %" PRId64 " micro-batches",
+                         task->name, plan->tasks[t].name, next[t], plan->tasks[t].num_micro);
+  free(next);
+  return status;
+}
+
 ptc_status_t ptc_plan_verify(ptc_diag_t *diag, const ptc_plan_t *plan) {
   replay_t replay = {.diag = diag, .plan = plan};
   int64_t num_nodes = 0;
@@ -329,8 +366,10 @@ ptc_status_t ptc_plan_verify(ptc_diag_t *diag, const ptc_plan_t *plan) {
   ptc_status_t status = PTC_OK;
   for (int32_t i = 0; i < plan->num_tasks && status == PTC_OK; ++i) {
     replay.task = &plan->tasks[i];
+    replay.micro = -1;
     if (replay.task->num_micro > 0) continue;  // where it is called
-    status = run_coords(&replay, num_nodes);
+    status = check_calls(diag, plan, replay.task);
+    if (status == PTC_OK) status = run_coords(&replay, num_nodes);
   }
   for (int64_t n = 0; n < num_nodes; ++n) free(replay.expected[n].pieces);
   free(replay.expected);

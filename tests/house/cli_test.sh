@@ -72,7 +72,7 @@ expect 2 'ptc-opt: there is no pass "canonicalise"; did you mean "canonicalize"?
   'ptc-opt model.ptir --pass=canonicalise'
 expect 2 'did you mean `ptc check`?' 'ptc chekc model.ptm'
 expect 2 'did you mean `ptc interpret`?' 'ptc interpet model.ptm'
-expect 2 '`ptc verify` does not exist yet' 'ptc verify plan'
+expect 2 '`ptc diff` does not exist yet' 'ptc diff plan'
 expect 2 'with --stop-after there is no plan to write' 'ptc model.ptm -o plan --stop-after=autodiff'
 expect 1 'there is no target "cpu:x86-64-v5"; did you mean' 'ptc model.ptm --target cpu:x86-64-v5'
 expect 2 '--steps takes a whole number from 1: 0' 'ptc interpret model.ptm --steps=0'

@@ -36,7 +36,7 @@ static const char good_steps[] =
     "  needs workspace 0 scratch 0 flops 0 bytes 0\n"
     "buffer 0 \"w\" param f32 [d=2 f=8] of [3/tp:1:2 32/dp/tp:2:2~] at \"tiny.ptm\":3\n"
     "  at 0\n"
-    "buffer 1 \"whole\" temp f32 [n=16]\n"
+    "buffer 1 \"whole\" temp f32 [n=16] partial sum dp\n"
     "  at 64+64*3\n"
     "buffer 2 \"gathered\" temp f32 [d=2 n=60]\n"
     "  at 512\n"
@@ -44,20 +44,25 @@ static const char good_steps[] =
     "  at 1024\n"
     "buffer 4 \"tokens\" temp i32 [e=8 n=2]\n"
     "  at 1152 1216\n"
+    "buffer 5 \"sum\" temp f32 [n=16]\n"
+    "  at 1280+64*3\n"
+    "buffer 6 \"parts\" temp f32 [d=2 n=60] partial max dp tp\n"
+    "  at 1536\n"
     "task \"train\"\n"
     "  launch make 1:64  # whole\n"
     "  launch make 3:64  # part\n"
     "  launch make 4:64  # tokens\n"
     "  repeat 2\n"
     "    all_reduce sum f32 over dp at \"tiny.ptm\":7\n"
-    "      part 1[t0]:64 1[1+t0]:64  # whole whole\n"
+    "      part 1:64 5[1+t0]:64  # whole sum\n"
     "    end\n"
     "  end\n"
     "  all_gather f32 over dp tp\n"
     "    part 3:64 2:480 out 2 32 240  # part gathered\n"
     "  end\n"
+    "  copy 2:480 6:480  # gathered parts\n"
     "  reduce_scatter max f32 over dp tp\n"
-    "    part 2:480 3:64 in 2 32 240  # gathered part\n"
+    "    part 6:480 3:64 in 2 32 240  # parts part\n"
     "  end\n"
     "  all_to_all i32 over dp tp:2:2 at \"tiny.ptm\":9\n"
     "    part 4:64 4[1]:64 in 4 4 16 out 2 8 32  # tokens tokens\n"
@@ -131,11 +136,17 @@ static const struct {
     {false, "over dp tp\n", "over dp tp:1:3\n", "plan-collective"},
     {false, "over dp tp\n", "over dp\n", "plan-collective"},
     {false, "over dp tp\n", "over dp ep\n", "plan-text"},
+    {false, "partial sum dp", "partial sum tp", "plan-collective"},
+    {false, "partial sum dp", "partial max dp", "plan-collective"},
+    {false, "partial sum dp", "partial dp", "plan-text"},
+    {false, "partial sum dp", "partial sum", "plan-text"},
+    {false, "partial sum dp", "over dp", "plan-collective"},
+    {false, "of [2 60/dp/tp]", "over dp", "plan-collective"},
     {false, "sum f32", "mean f32", "plan-text"},
     {false, "sum f32", "sum f16", "plan-collective"},
     {false, "sum f32", "sum u8", "plan-text"},
-    {false, "1[1+t0]:64  # whole", "1[1+t0]:60  # whole", "plan-collective"},
-    {false, "1[1+t0]:64  # whole", "1[dp]:64  # whole", "plan-ref"},
+    {false, "5[1+t0]:64  # whole", "5[1+t0]:60  # whole", "plan-collective"},
+    {false, "5[1+t0]:64  # whole", "5[dp]:64  # whole", "plan-ref"},
     {false, "1[t0]:64", "1[dp]:64", "plan-ref"},
     {false, "out 2 32 240", "out 2 32 244", "plan-collective"},
     {false, "out 2 32 240", "out 2 28 240", "plan-collective"},
@@ -145,9 +156,9 @@ static const struct {
     {false, "in 2 32 240", "in 2 32 4611686018427387904", "plan-collective"},
     {false, "in 4 4 16", "in 8 2 8", "plan-collective"},
     {false, "in 4 4 16", "in 2 8 32", "none"},
-    {false, "part 2:480 3:64", "part 2:480 2:64", "plan-overlap"},
-    {false, "part 2:480 3:64", "part 2:480", "plan-text"},
-    {false, "    part 2:480 3:64 in 2 32 240  # gathered part\n", "", "plan-collective"},
+    {false, "part 6:480 3:64", "part 6:480 6:64", "plan-collective"},
+    {false, "part 6:480 3:64", "part 6:480", "plan-text"},
+    {false, "    part 6:480 3:64 in 2 32 240  # parts part\n", "", "plan-collective"},
     {false, "16*dp+4*tp", "16*dp+16*tp", "plan-ref"},
     {false, "16*dp+4*tp", "16*dp+4*dp", "plan-text"},
     {false, "16*dp+4*tp", "16*dp+4*t11", "plan-number"},

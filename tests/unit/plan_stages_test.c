@@ -22,8 +22,10 @@ static const char good_steps[] =
     "  send 0 6 1:64  # y\n"
     "end\n"
     "task \"train\"\n"
-    "  call \"train.f\" 3 2\n"
-    "  call \"train.b\" 3 2\n"
+    "  call \"train.f\" 0 0\n  call \"train.b\" 0 0\n"
+    "  call \"train.f\" 1 1\n  call \"train.b\" 1 1\n"
+    "  call \"train.f\" 2 2\n  call \"train.b\" 2 2\n"
+    "  call \"train.f\" 3 0\n  call \"train.b\" 3 0\n"
     "end\n";
 
 static const struct {
@@ -36,10 +38,10 @@ static const struct {
     {false, "recv 0 4 0[t1]:64", "recv 0 4 0[t1]:64 1:64", "plan-transfer"},
     {false, "send 0 6 1:64", "send 0 6 1:68", "plan-ref"},
     {false, "0[t1]:64  # x\n  copy", "0[t0]:64  # x\n  copy", "plan-ref"},
-    {false, "call \"train.f\" 3 2", "call \"train.f\" 4 2", "plan-task"},
-    {false, "call \"train.f\" 3 2", "call \"train.f\" 3 3", "plan-task"},
-    {false, "call \"train.f\" 3 2", "call \"train.w\" 3 2", "plan-name"},
-    {false, "call \"train.f\" 3 2", "repeat 2\n  call \"train.f\" 3 2\n  end", "plan-task"},
+    {false, "call \"train.f\" 3 0", "call \"train.f\" 4 2", "plan-task"},
+    {false, "call \"train.f\" 3 0", "call \"train.f\" 3 3", "plan-task"},
+    {false, "call \"train.f\" 3 0", "call \"train.w\" 3 2", "plan-name"},
+    {false, "call \"train.f\" 3 0", "repeat 2\n  call \"train.f\" 3 0\n  end", "plan-task"},
     {false, "  send 0 6 1:64", "  call \"train.f\" 0 0", "plan-task"},
     {false, "micro 4 slots 3\n  recv", "micro 2 slots 3\n  recv", "plan-task"},
     {false, "micro 4 slots 3\n  recv", "micro 0 slots 3\n  recv", "plan-text"},
