@@ -217,7 +217,8 @@ static ptc_status_t parse_and_lower(const golden_t *golden, ptc_diag_t *diag,
     overrides[count] = (ptc_override_t){.name = key, .text = texts[count]};
     count++;
   }
-  ptc_lower_options_t options = {.overrides = overrides, .num_overrides = count};
+  ptc_lower_options_t options = {
+      .overrides = overrides, .num_overrides = count, .parallel = "dp=1,tp=1,pp=1"};
   ptc_str_t path = {0};
   ptc_str_printf(&path, "%s/%s", PTC_SOURCE_DIR,
                  json_string_value(json_object_get(golden->json, "model")));

@@ -62,7 +62,7 @@ static void check_access(size_t s, size_t t, int lanes) {
   const int bytes = types[t].bytes;
   for (const char *letter = strchr(letters, types[t].least); *letter; ++letter) {
     ptc_str_t body = {0};
-    char vector[8] = "", list[2][64] = {"", ""};
+    char vector[16] = "", list[2][64] = {"", ""};
     ptc_str_append(&body, spaces[s].base);
     for (int e = 0; e < lanes; ++e) {
       // The register stored from is the narrowest.

@@ -102,7 +102,7 @@ static void test_round_trip(void) {
   const ptc_collective_t *gather = train->steps[4].collective;
   CU_ASSERT(gather->kind == PTC_COLLECTIVE_ALL_GATHER && gather->num_axes == 2);
   CU_ASSERT(gather->parts[0].out.row == 240 && gather->parts[0].in.row == 64);
-  CU_ASSERT_EQUAL(train->steps[5].collective->reduce, PTC_REDUCE_MAX);
+  CU_ASSERT_EQUAL(train->steps[6].collective->reduce, PTC_REDUCE_MAX);
   ptc_str_deinit(&json);
   ptc_str_deinit(&steps);
   ptc_plan_destroy(plan);
@@ -147,7 +147,7 @@ static const struct {
     {false, "sum f32", "sum u8", "plan-text"},
     {false, "5[1+t0]:64  # whole", "5[1+t0]:60  # whole", "plan-collective"},
     {false, "5[1+t0]:64  # whole", "5[dp]:64  # whole", "plan-ref"},
-    {false, "1[t0]:64", "1[dp]:64", "plan-ref"},
+    {false, "1:64 5[", "1[dp]:64 5[", "plan-ref"},
     {false, "out 2 32 240", "out 2 32 244", "plan-collective"},
     {false, "out 2 32 240", "out 2 28 240", "plan-collective"},
     {false, "out 2 32 240", "out 1 64 484", "plan-collective"},
@@ -337,7 +337,7 @@ static void test_replay(void) {
       // Only the ranks with tp = 3 read beyond what was written.
       {"  launch make 1:64  # whole\n", "  copy 0:60 1:60\n  copy 1:64 1[1]:64\n",
        "plan-uninitialized"},
-      {"copy 1@16*dp+4*tp:4 0@16*tp:4", "copy 1[2]@16*dp+4*tp:4 0@16*tp:4", "none"},
+      {"copy 1@16*dp+4*tp:4 0@16*tp:4", "copy 5[2]@16*dp+4*tp:4 0@16*tp:4", "none"},
       {"repeat 2", "repeat 1", "none"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {

@@ -219,12 +219,13 @@ static void test_files(void) {
 
 static const char json[] =
     "{\"version\": 1, \"model\": \"\", \"target\": \"cpu\", \"compiler_flags\": \"\", \"mesh\": "
-    "[[\"dp\", 2]], \"arena_bytes\": 128, \"bound_bytes\": 0, \"batch\": 0, \"seq\": 0, "
+    "[[\"dp\", 2]], \"arena_bytes\": 192, \"bound_bytes\": 0, \"batch\": 0, \"seq\": 0, "
     "\"flops_per_step\": 0, \"hashes\": {}, \"globals\": [{\"path\": \"w\", \"kind\": \"param\", "
     "\"buffer\": 0}], \"settings\": []}";
 static const char steps[] =
     "steps 1\nbuffer 0 \"w\" param f32 [n=4]\n  at 0\nbuffer 1 \"sum\" temp f32 [n=4]\n  at 64\n"
-    "task \"train\"\n  all_reduce sum f32 over dp\n    part 0:16 1:16\n  end\n"
+    "buffer 2 \"term\" temp f32 [n=4] partial sum dp\n  at 128\n"
+    "task \"train\"\n  copy 0:16 2:16\n  all_reduce sum f32 over dp\n    part 2:16 1:16\n  end\n"
     "  copy 1:16 0:16\n  copy 1@8*dp:8 0@8*dp:8\nend\n";
 
 typedef struct member_s {
@@ -244,7 +245,7 @@ static void *member_main(void *arg) {
   m->status = ptc_executor_join(&diag, m->executor, m->comm);
   if (m->status == PTC_OK) m->status = ptc_executor_run(&diag, m->executor, task);
   if (m->status == PTC_OK)
-    m->bytes = ptc_exchange_bytes(ptc_executor_exchange(m->executor), task->steps[0].collective);
+    m->bytes = ptc_exchange_bytes(ptc_executor_exchange(m->executor), task->steps[1].collective);
   ptc_diag_deinit(&diag);
   return NULL;
 }
