@@ -33,6 +33,9 @@ void ptc_cuda_declare(ptc_str_t *out, const ptc_kernel_t *kernel);
 // |linear| (C text, an integer) as `const int i_x = ...;`: the names of ptc_c_scope_init.
 void ptc_cuda_decode(const ptc_c_scope_t *scope, uint32_t mask, const char *linear, int32_t indent,
                      ptc_str_t *out);
+// Device functions: smem_address, copy16 with commit, wait0 and wait1 (cp.async), ldsm and ldsm_trans (ldmatrix
+// x4), and mma (m16n8k16 of |dtype|, bf16 or f16, with f32 sums).
+void ptc_cuda_tensor_core(ptc_str_t *out, ptc_dtype_t dtype);
 // The number of points of the loop dims of |mask|.
 int64_t ptc_kernel_extent(const ptc_kernel_t *kernel, uint32_t mask);
 // The launch shape of |num_phases| phases, run once.

@@ -67,15 +67,6 @@ bool ptc_cuda_flash_fits(const ptc_attention_c_t *self) {
 // --- helpers of every kernel
 
 static const char tiles_text[] =
-    "static inline unsigned smem_address(const void *p) {\n"
-    "  return (unsigned)__cvta_generic_to_shared(p);\n"
-    "}\n"
-    "static inline void copy16(unsigned to, const void *from, bool valid) {\n"
-    "  asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(to), \"l\"(from), "
-    "\"r\"(valid ? 16 : 0));\n"
-    "}\n"
-    "static inline void commit() { asm volatile(\"cp.async.commit_group;\"); }\n"
-    "static inline void wait_all() { asm volatile(\"cp.async.wait_group 0;\"); }\n"
     "// A tile's row has LD elements (a multiple of 64); its chunk c of eight lies at c ^ (row % "
     "8), so that the\n"
     "// eight addresses of an ldmatrix fall into different banks.\n"
@@ -90,8 +81,7 @@ static const char tiles_text[] =
     "  const int lane = threadIdx.x % 32;\n"
     "  const unsigned a = chunk_at<LD>(tile, row + lane % 8 + 8 * (lane / 16), column + 8 * (lane "
     "/ 8 % 2));\n"
-    "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\"\n"
-    "               : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"r\"(a));\n"
+    "  ldsm(r, a);\n"
     "}\n"
     "// The same of a tile whose rows are the depth.\n"
     "template <int LD> static inline void fragment_t(unsigned *r, const uint16_t *tile, int row, "
@@ -99,8 +89,7 @@ static const char tiles_text[] =
     "  const int lane = threadIdx.x % 32;\n"
     "  const unsigned a = chunk_at<LD>(tile, row + lane % 8 + 8 * (lane / 8 % 2), column + 8 * "
     "(lane / 16));\n"
-    "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\"\n"
-    "               : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"r\"(a));\n"
+    "  ldsm_trans(r, a);\n"
     "}\n"
     "// Sums of one product, columns 16 j on, as operand A of the next.\n"
     "static inline void as_operand(unsigned *a, const float (*s)[4], int j) {\n"
@@ -118,15 +107,9 @@ static void print_arithmetic(const ptc_attention_c_t *self) {
       "  unsigned r;\n"
       "  asm(\"cvt.rn.%sx2.f32 %%0, %%1, %%2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low));\n"
       "  return r;\n"
-      "}\n"
-      "static inline void mma(float *c, const unsigned *a, const unsigned *b) {\n"
-      "  asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.%s.%s.f32 {%%0,%%1,%%2,%%3}, "
-      "{%%4,%%5,%%6,%%7}, {%%8,%%9}, {%%0,%%1,%%2,%%3};\"\n"
-      "               : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3])\n"
-      "               : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), "
-      "\"r\"(b[1]));\n"
       "}\n",
-      type, type, type);
+      type);
+  ptc_cuda_tensor_core(self->out, self->q.dtype);
   ptc_str_append(self->out, tiles_text);
 }
 
@@ -295,7 +278,7 @@ static const char forward_text[] =
     "  commit();\n"
     "  while (block < KEY_BLOCKS) {\n"
     "    const int after = next_keys(call, o, row0, row1, block + 1);\n"
-    "    wait_all();\n"
+    "    wait0();\n"
     "    __syncthreads();\n"
     "    if (after < KEY_BLOCKS) {\n"
     "      k_fill(call, stages[stage ^ 1], o, after * OTHERS);\n"
@@ -447,7 +430,7 @@ static const char key_phase_text[] =
     "        of_row[stage][0][i] = live ? lse_load(call, o, row0 + i, 0, 0) : -INFINITY;\n"
     "        of_row[stage][1][i] = live ? sums[o * ROWS + row0 + i] : 0.0f;\n"
     "      }\n"
-    "      wait_all();\n"
+    "      wait0();\n"
     "      __syncthreads();\n"
     "      if (after < ROW_BLOCKS) {\n"
     "        q_fill(call, stages[stage ^ 1], o, after * OTHERS);\n"
@@ -553,7 +536,7 @@ static const char row_phase_text[] =
     "  commit();\n"
     "  while (block < KEY_BLOCKS) {\n"
     "    const int after = next_keys(call, o, row0, row1, block + 1), key0 = block * OTHERS;\n"
-    "    wait_all();\n"
+    "    wait0();\n"
     "    __syncthreads();\n"
     "    if (after < KEY_BLOCKS) {\n"
     "      k_fill(call, stages[stage ^ 1], o, after * OTHERS);\n"

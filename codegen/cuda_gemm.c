@@ -98,39 +98,6 @@ static void print_element(const ptc_kernel_t *kernel, ptc_arena_t *arena, const 
   ptc_str_printf(out, "  return %s;\n}\n", scope.value_text[operand->expr]);
 }
 
-static const char mma_text[] =
-    "static inline unsigned smem_address(const void *p) {\n"
-    "  return (unsigned)__cvta_generic_to_shared(p);\n"
-    "}\n"
-    "static inline void copy16(unsigned to, const void *from, bool valid) {\n"
-    "  asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(to), \"l\"(from), "
-    "\"r\"(valid ? 16 : 0));\n"
-    "}\n"
-    "static inline void commit() { asm volatile(\"cp.async.commit_group;\"); }\n"
-    "static inline void wait1() { asm volatile(\"cp.async.wait_group 1;\"); }\n"
-    "static inline void wait0() { asm volatile(\"cp.async.wait_group 0;\"); }\n"
-    "static inline void ldsm(unsigned *r, unsigned a) {\n"
-    "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\"\n"
-    "               : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"r\"(a));\n"
-    "}\n"
-    "static inline void ldsm_trans(unsigned *r, unsigned a) {\n"
-    "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\"\n"
-    "               : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"r\"(a));\n"
-    "}\n";
-
-static void print_mma(const char *type, ptc_str_t *out) {
-  ptc_str_printf(
-      out,
-      "static inline void mma(float *c, const unsigned *a, const unsigned *b) {\n"
-      "  asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.%s.%s.f32 {%%0,%%1,%%2,%%3}, "
-      "{%%4,%%5,%%6,%%7}, {%%8,%%9}, {%%0,%%1,%%2,%%3};\"\n"
-      "               : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3])\n"
-      "               : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), "
-      "\"r\"(b[1]));\n"
-      "}\n",
-      type, type);
-}
-
 // The loader of one operand's 128 x 32 tile into a stage. By k: rows of 4 chunks, chunk c of row r at slot
 // c ^ (r / 2 % 4); by rows: 32 rows (k) of 16 chunks, chunk c of row k at slot c ^ (k % 8). Both make the
 // eight addresses of an ldmatrix fall into eight different 16-byte bank groups.
@@ -250,8 +217,7 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
   const int64_t m = ptc_kernel_extent(kernel, g->m), n = ptc_kernel_extent(kernel, g->n),
                 k = ptc_kernel_extent(kernel, g->k);
   const int64_t tiles_m = (m + 127) / 128, tiles_n = (n + 127) / 128;
-  ptc_str_append(out, mma_text);
-  print_mma(kernel->exprs[g->a].dtype == PTC_BF16 ? "bf16" : "f16", out);
+  ptc_cuda_tensor_core(out, kernel->exprs[g->a].dtype);
   print_loader(kernel, a, m, k, out);
   print_loader(kernel, b, n, k, out);
   print_fragment(a, false, out);
