@@ -4,60 +4,13 @@
 # misuse, and the death of a rank, gets its exit status and words. Ends with `N passed, N failed`.
 # Usage: cli_ranks_test.sh BUILD_FOLDER
 build=$(realpath "${1:?usage: cli_ranks_test.sh BUILD_FOLDER}")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export PTC_CACHE=${PTC_CACHE:-$build/kernel-cache}
-cd "$work" || exit 2
-PATH=$build:$PATH
-unset NO_COLOR
-export LC_ALL=C
-export ASAN_OPTIONS=detect_leaks=0
+. "$(dirname "$0")/../support/cli.sh"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 
-passed=0
-failed=0
-# expect STATUS PATTERN COMMAND: runs COMMAND in a shell; its exit status must be STATUS, and what it
-# says on stdout and stderr must contain PATTERN (fixed text; empty: anything).
-expect() {
-  local status=$1 pattern=$2 got=0
-  timeout 300 bash -c "$3" >out 2>&1 || got=$?
-  local ok=1
-  [ "$got" -eq "$status" ] || ok=0
-  [ -z "$pattern" ] || grep -qF -- "$pattern" out || ok=0
-  grep -qE 'ERROR: AddressSanitizer|runtime error' out && ok=0
-  if [ $ok = 1 ]; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    printf 'FAILED: %s\n  wanted status %s and "%s"; got %s and:\n' "$3" "$status" "$pattern" "$got"
-    head -n 8 out | cut -c1-300
-  fi
-}
 same() { expect 0 '' "cmp $1 $2"; }
 
-cat >model.ptm <<'END'
-model small(d = 16, seq = 8, vocab = 256) {
-  dim d, b = batch, s = seq, v = vocab, f = 2 * d
-  param wte[v, d] ~ normal(0.05)
-  layer mlp(x[b, s, d]) {
-    param w1[d, f], w2[f, d] ~ normal(0.1)
-    u[b, s, f] = x[b, s, d] * w1[d, f]
-    y[b, s, d] = gelu(u[b, s, f]) * w2[f, d]
-    return x + dropout(y, 0.1)
-  }
-  input tokens[b, s]  : int from text
-  input targets[b, s] : int from text + 1
-  x[b, s, d] = wte[tokens[b, s], d]
-  repeat 3 { x = mlp(x) }
-  logits[b, s, v] = x[b, s, d] * wte[v, d]
-  loss = cross_entropy[v](logits, targets)
-  output logits
-}
-train { batch = 4  steps = 8  optimizer = adamw(lr = 1e-2)  clip = 1  seed = 5 }
-END
-seq 1 4000 >train.txt
-seq 7000 7300 >val.txt
+write_model 'train { batch = 4  steps = 8  optimizer = adamw(lr = 1e-2)  clip = 1  seed = 5 }'
 
 # --- compiling
 expect 0 '' 'ptc model.ptm -q -o one'

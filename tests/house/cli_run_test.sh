@@ -5,34 +5,8 @@
 # Usage: cli_run_test.sh BUILD_FOLDER [KILLS]
 build=$(realpath "${1:?usage: cli_run_test.sh BUILD_FOLDER [KILLS]}")
 kills=${2:-1}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export PTC_CACHE=${PTC_CACHE:-$build/kernel-cache}
-cd "$work" || exit 2
-PATH=$build:$PATH
-unset NO_COLOR
-export LC_ALL=C
-export ASAN_OPTIONS=detect_leaks=0
+. "$(dirname "$0")/../support/cli.sh"
 
-passed=0
-failed=0
-# expect STATUS PATTERN COMMAND: runs COMMAND in a shell; its exit status must be STATUS, and what it
-# says on stdout and stderr must contain PATTERN (fixed text; empty: anything).
-expect() {
-  local status=$1 pattern=$2 got=0
-  timeout 300 bash -c "$3" >out 2>&1 || got=$?
-  local ok=1
-  [ "$got" -eq "$status" ] || ok=0
-  [ -z "$pattern" ] || grep -qF -- "$pattern" out || ok=0
-  grep -qE 'ERROR: AddressSanitizer|runtime error' out && ok=0
-  if [ $ok = 1 ]; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    printf 'FAILED: %s\n  wanted status %s and "%s"; got %s and:\n' "$3" "$status" "$pattern" "$got"
-    head -n 5 out | cut -c1-300
-  fi
-}
 same() { expect 0 '' "cmp $1 $2"; }
 
 cat >model.ptm <<'END'

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "codegen/nvrtc.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/check_semantics.h"
@@ -40,16 +39,6 @@ static const struct {
   const char *name;
   double eps;  // distance of 1 to the next number
 } dtypes[] = {{"f64", 0x1p-52}, {"f32", 0x1p-23}, {"bf16", 0x1p-7}, {"f16", 0x1p-10}};
-
-static bool has_nvrtc(void) {
-  ptc_diag_t diag;
-  ptc_diag_init(&diag);
-  ptc_nvrtc_t *nvrtc = ptc_nvrtc_open(&diag);
-  ptc_nvrtc_close(nvrtc);
-  ptc_diag_deinit(&diag);
-  if (!nvrtc) printf("skipped: no NVRTC here\n");
-  return nvrtc != NULL;
-}
 
 static int64_t num_cases(int64_t otherwise) {
   const char *cases = getenv("PTC_CASES");
@@ -127,7 +116,7 @@ static void check_row(const op_row_t *row, int dtype) {
 }
 
 static void test_rows(void) {
-  if (!has_nvrtc()) return;
+  if (!generated_has_nvrtc()) return;
   const int64_t all = (int64_t)NUM_OP_ROWS * 4, count = num_cases(8);
   const char *only = getenv("PTC_OP");
   for (int64_t i = 0; only && i < all; i++)
@@ -180,7 +169,7 @@ static void check_model(const small_model_t *model, const char *precision) {
 }
 
 static void test_models(void) {
-  if (!has_nvrtc()) return;
+  if (!generated_has_nvrtc()) return;
   static const char *const precisions[] = {"f32", "bf16"};
   uint64_t state = unit_seed();
   const char *only = getenv("PTC_SAMPLE");

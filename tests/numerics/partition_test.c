@@ -106,15 +106,9 @@ static void test_models(void) {
 
 // --- bits
 
-static const small_model_t *find_model(const char *name) {
-  for (int m = 0; m < num_small_models; m++)
-    if (strcmp(small_models[m].name, name) == 0) return &small_models[m];
-  return NULL;
-}
-
 static ptc_module_t *compile(const char *name, const setup_t *s, const ptc_override_t *more,
                              int num_more, ptc_diag_t *diag) {
-  ptc_module_t *module = small_model_lower(find_model(name), more, num_more, diag);
+  ptc_module_t *module = small_model_lower(small_model_find(name), more, num_more, diag);
   CU_ASSERT_PTR_NOT_NULL_FATAL(module);
   configure(module, s);
   ptc_pass_ctx_t ctx;
@@ -430,7 +424,7 @@ static void test_world(void) {
   for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
     ptc_diag_t diag;
     ptc_diag_init(&diag);
-    ptc_module_t *module = small_model_lower(find_model(rows[i].model), NULL, 0, &diag);
+    ptc_module_t *module = small_model_lower(small_model_find(rows[i].model), NULL, 0, &diag);
     CU_ASSERT_PTR_NOT_NULL_FATAL(module);
     ptc_attrs_set_int(module, &module->config, "world", rows[i].world);
     ptc_attrs_remove(&module->config, ptc_module_intern(module, "dp"));
@@ -464,7 +458,7 @@ static void test_refused(void) {
   for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
     ptc_diag_t diag;
     ptc_diag_init(&diag);
-    ptc_module_t *module = small_model_lower(find_model("gpt2"), NULL, 0, &diag);
+    ptc_module_t *module = small_model_lower(small_model_find("gpt2"), NULL, 0, &diag);
     CU_ASSERT_PTR_NOT_NULL_FATAL(module);
     if (rows[i].value) {
       ptc_attrs_set_string(module, &module->config, rows[i].key, rows[i].value);

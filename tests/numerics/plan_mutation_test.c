@@ -45,9 +45,7 @@ static bool keep(ptc_pass_ctx_t *ctx, ptc_status_t status, ptc_emitted_t *emitte
 static bool make_plans(const char *name, const char *parallel, plans_t *plans) {
   ptc_diag_t diag;
   ptc_diag_init(&diag);
-  const small_model_t *model = NULL;
-  for (int m = 0; m < num_small_models; m++)
-    if (strcmp(small_models[m].name, name) == 0) model = &small_models[m];
+  const small_model_t *model = small_model_find(name);
   const ptc_override_t more[] = {{"train.batch", "8"}, {"train.clip", "0.5"}};
   ptc_module_t *module = small_model_lower(model, more, 2, &diag);
   bool ok = module != NULL;

@@ -78,12 +78,6 @@ static void check(const small_model_t *model, const rank_run_t *one, int mesh) {
   rank_run_deinit(&many);
 }
 
-static const small_model_t *find_model(const char *name) {
-  for (int m = 0; m < num_small_models; m++)
-    if (strcmp(small_models[m].name, name) == 0) return &small_models[m];
-  return NULL;
-}
-
 static bool wants_all(void) {
   const char *cases = getenv("PTC_CASES");
   return cases && strcmp(cases, "all") == 0;
@@ -95,7 +89,7 @@ static void test_meshes(void) {
     unsigned meshes;  // bits
   } few[] = {{"gpt2_dropout", 0x17}, {"llama3", 0x28}};
   for (size_t i = 0; i < sizeof few / sizeof *few && !wants_all(); i++) {
-    const small_model_t *model = find_model(few[i].model);
+    const small_model_t *model = small_model_find(few[i].model);
     rank_run_t one;
     CU_ASSERT_FATAL(run_on(model, -1, -1, &one));
     CU_ASSERT_EQUAL(one.bytes_read, 0);
@@ -113,7 +107,7 @@ static void test_meshes(void) {
 
 // Gradients summed and then cut, or cut and then summed; parameters gathered once, or in every turn.
 static void test_zero(void) {
-  const small_model_t *model = find_model("gpt2_dropout");
+  const small_model_t *model = small_model_find("gpt2_dropout");
   rank_run_t runs[4];
   for (int z = 0; z < 4; z++) CU_ASSERT_FATAL(run_on(model, 0, z, &runs[z]));
   for (int z = 1; z < 4; z++) {

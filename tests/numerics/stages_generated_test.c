@@ -13,18 +13,13 @@ typedef struct plan_case_s {
   int pp, chunks, micro;  // micro: number of micro-batches
 } plan_case_t;
 
-static const small_model_t *find_model(const char *name) {
-  for (int i = 0; i < num_small_models; i++)
-    if (strcmp(small_models[i].name, name) == 0) return &small_models[i];
-  return NULL;
-}
-
 static ptc_module_t *lower_case(const plan_case_t *c, ptc_diag_t *diag) {
   const ptc_override_t more[] = {{"train.batch", "8"},
                                  {"train.precision", c->precision},
                                  {"train.clip", "0.05"},
                                  {"layers", c->layers}};
-  ptc_module_t *module = small_model_lower(find_model(c->model), more, c->layers ? 4 : 3, diag);
+  ptc_module_t *module =
+      small_model_lower(small_model_find(c->model), more, c->layers ? 4 : 3, diag);
   if (!module) return NULL;
   ptc_attrs_remove(&module->config, ptc_module_intern(module, "cut"));
   ptc_attrs_set_int(module, &module->config, "pp", c->pp);

@@ -4,22 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "codegen/nvrtc.h"
 #include "passes/check_semantics.h"
 #include "passes/pass.h"
 #include "tests/support/generated.h"
 #include "tests/support/interp_case.h"
 #include "tests/support/unit.h"
-
-static bool has_nvrtc(void) {
-  ptc_diag_t diag;
-  ptc_diag_init(&diag);
-  ptc_nvrtc_t *nvrtc = ptc_nvrtc_open(&diag);
-  ptc_nvrtc_close(nvrtc);
-  ptc_diag_deinit(&diag);
-  if (!nvrtc) printf("skipped: no NVRTC here\n");
-  return nvrtc != NULL;
-}
 
 static void check(const char *text, const char *dtype, const char *tensor_core, const char *what) {
   interp_case_t *c = interp_case_open(text, PTC_INTERP_TYPED);
@@ -106,7 +95,7 @@ static void check_attention(const attention_row_t *row, const char *dtype) {
 }
 
 static void test_attention(void) {
-  if (!has_nvrtc()) return;
+  if (!generated_has_nvrtc()) return;
   const char *cases = getenv("PTC_CASES");
   const int count = cases ? atoi(cases) : 2;
   uint64_t state = unit_seed();
@@ -141,7 +130,7 @@ static void check_gemm(const int *row, const char *dtype) {
 }
 
 static void test_gemm(void) {
-  if (!has_nvrtc()) return;
+  if (!generated_has_nvrtc()) return;
   const char *cases = getenv("PTC_CASES");
   const int count = cases ? atoi(cases) : 2;
   uint64_t state = unit_seed();

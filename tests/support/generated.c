@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/nvrtc.h"
 #include "runtime/cell.h"
 
 // Compiles for the GPU simulator and starts it as the runtime would a GPU.
@@ -17,6 +18,16 @@ static ptc_status_t open_gpusim(generated_t *generated, ptc_diag_t *diag,
   ptc_device_t *device;
   PTC_TRY(ptc_cuda_device_create(diag, plan, generated->images.images, 0, &device));
   return ptc_executor_create_on(diag, plan, device, &generated->executor);
+}
+
+bool generated_has_nvrtc(void) {
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_nvrtc_t *nvrtc = ptc_nvrtc_open(&diag);
+  ptc_nvrtc_close(nvrtc);
+  ptc_diag_deinit(&diag);
+  if (!nvrtc) printf("skipped: no NVRTC here\n");
+  return nvrtc != NULL;
 }
 
 bool generated_open_gpusim(generated_t *generated, ptc_module_t *module) {

@@ -20,6 +20,8 @@ typedef struct generated_s {
 // its kernels (cached in the build folder) and starts |num_threads|. False if that fails; the module's
 // diagnostics say why.
 bool generated_open(generated_t *generated, ptc_module_t *module, int32_t num_threads);
+// Whether CUDA can be compiled here; says so if not.
+bool generated_has_nvrtc(void);
 // The same as CUDA, by NVRTC for compute_80, on the simulator of GPUs (runtime/gpusim). PTC_GPUSIM_CHECKS=1
 // turns its checks on.
 bool generated_open_gpusim(generated_t *generated, ptc_module_t *module);

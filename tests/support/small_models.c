@@ -1,5 +1,7 @@
 #include "tests/support/small_models.h"
 
+#include <string.h>
+
 // clang-format off
 const small_model_t small_models[] = {
     {"gpt2", "samples/gpt2.ptm",
@@ -33,6 +35,12 @@ const small_model_t small_models[] = {
 };
 // clang-format on
 const int num_small_models = sizeof(small_models) / sizeof(small_models[0]);
+
+const small_model_t *small_model_find(const char *name) {
+  for (int m = 0; m < num_small_models; m++)
+    if (strcmp(small_models[m].name, name) == 0) return &small_models[m];
+  return NULL;
+}
 
 ptc_module_t *small_model_lower(const small_model_t *model, const ptc_override_t *more,
                                 int num_more, ptc_diag_t *diag) {

@@ -14,6 +14,8 @@ typedef struct small_model_s {
 extern const small_model_t small_models[];
 extern const int num_small_models;
 
+// NULL if there is none of that name.
+const small_model_t *small_model_find(const char *name);
 // Lowers |model| with |more| overrides after its own. NULL, with diagnostics printed, on error.
 ptc_module_t *small_model_lower(const small_model_t *model, const ptc_override_t *more,
                                 int num_more, ptc_diag_t *diag);
