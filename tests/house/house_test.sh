@@ -35,6 +35,7 @@ arrows ir/base "$base"
 arrows ir "$base|$ir"
 arrows frontend "$base|$ir|frontend/[a-z0-9_]+\.(h|def)|ptm\.(tab|yy)\.h"
 arrows passes "$base|$ir|passes/[a-z0-9_]+\.(h|def)"
+arrows passes/planner "$base|$ir|passes/(planner/)?[a-z0-9_]+\.(h|def)"
 arrows codegen "$base|$ir|codegen/[a-z0-9_]+\.(h|def)"
 plan='ir/(type|opcode|plan)\.h|ir/ops\.def'
 arrows runtime "$base|$plan|runtime/[a-z0-9_/]+\.(h|def)"
