@@ -125,7 +125,7 @@ static ptc_status_t lower_whole(const stage_tasks_t *t, const char *name) {
   PTC_TRY(ptc_lower_func(lower, ptc_module_find_func(lower->module, begin), &none, &steps));
   const ptc_stage_order_t *order = &t->schedule->stages[lower->plan->stage];
   for (int32_t i = 0; i < order->count; ++i) {
-    const ptc_work_t *work = &order->work[i];
+    const ptc_schedule_work_t *work = &order->work[i];
     const int32_t number = *number_of(t, work->kind, work->chunk) - 1;
     if (number < 0 || lower->plan->tasks[number].num_steps == 0) continue;
     const ptc_step_t call = {.kind = PTC_STEP_CALL,

@@ -33,7 +33,7 @@ const char *ptc_work_name(ptc_work_kind_t kind) {
 
 // --- the order of tasks
 
-typedef PTC_VEC(ptc_work_t) work_list_t;
+typedef PTC_VEC(ptc_schedule_work_t) work_list_t;
 
 typedef struct maker_s {
   ptc_schedule_t *schedule;
@@ -43,7 +43,8 @@ typedef struct maker_s {
 } maker_t;
 
 static void push(maker_t *m, int32_t stage, ptc_work_kind_t kind, int32_t chunk, int32_t micro) {
-  PTC_VEC_PUSH(&m->lists[stage], ((ptc_work_t){.kind = kind, .chunk = chunk, .micro = micro}));
+  PTC_VEC_PUSH(&m->lists[stage],
+               ((ptc_schedule_work_t){.kind = kind, .chunk = chunk, .micro = micro}));
 }
 
 // |warm| times F, then F and B in turns, then the rest of B.
@@ -148,7 +149,7 @@ static void need(const maker_t *m, ptc_work_kind_t kind, int32_t part, int32_t m
 }
 
 // When what |work| of |stage| takes is there; infinite: not yet known.
-static double ready_at(const maker_t *m, int32_t stage, const ptc_work_t *work) {
+static double ready_at(const maker_t *m, int32_t stage, const ptc_schedule_work_t *work) {
   const int32_t num_parts = m->schedule->num_stages * m->schedule->num_chunks;
   const int32_t part = work->chunk * m->schedule->num_stages + stage;
   const double transfer = m->costs.transfer;
@@ -177,7 +178,7 @@ static bool simulate(maker_t *m) {
     moved = false;
     for (int32_t stage = 0; stage < s->num_stages; stage++)
       for (; next[stage] < m->lists[stage].len; next[stage]++, left--, moved = true) {
-        ptc_work_t *work = &m->lists[stage].data[next[stage]];
+        ptc_schedule_work_t *work = &m->lists[stage].data[next[stage]];
         double start = ready_at(m, stage, work);
         if (isinf(start)) break;
         if (next[stage] > 0) start = fmax(start, work[-1].end);
@@ -197,7 +198,7 @@ typedef struct event_s {
   double time;
   int32_t rank;       // at equal times: transfers first, then by their place in the order of parts
   int32_t stage, to;  // to: the receiver's stage, -1: a task
-  ptc_work_t work, received;
+  ptc_schedule_work_t work, received;
 } event_t;
 
 static int compare_events(const void *a, const void *b) {
@@ -209,18 +210,18 @@ static int compare_events(const void *a, const void *b) {
   return (x->work.micro > y->work.micro) - (x->work.micro < y->work.micro);
 }
 
-static event_t transfer_event(const maker_t *m, int32_t part, const ptc_work_t *work) {
+static event_t transfer_event(const maker_t *m, int32_t part, const ptc_schedule_work_t *work) {
   const int32_t num_stages = m->schedule->num_stages;
   const bool forward = work->kind == PTC_WORK_F;
   const int32_t other = forward ? part + 1 : part - 1;
   const int32_t stage = part % num_stages, to = other % num_stages;
   event_t event = {.time = work->end, .rank = part, .stage = stage, .to = to};
-  event.work = (ptc_work_t){.kind = forward ? PTC_WORK_SEND_F : PTC_WORK_SEND_B,
-                            .chunk = work->chunk,
-                            .micro = work->micro,
-                            .peer = to,
-                            .start = work->end,
-                            .end = work->end + m->costs.transfer};
+  event.work = (ptc_schedule_work_t){.kind = forward ? PTC_WORK_SEND_F : PTC_WORK_SEND_B,
+                                     .chunk = work->chunk,
+                                     .micro = work->micro,
+                                     .peer = to,
+                                     .start = work->end,
+                                     .end = work->end + m->costs.transfer};
   event.received = event.work;
   event.received.kind = forward ? PTC_WORK_RECV_F : PTC_WORK_RECV_B;
   event.received.chunk = other / num_stages;
@@ -234,7 +235,7 @@ static void finish(maker_t *m, ptc_arena_t *arena) {
   PTC_VEC(event_t) events = {0};
   for (int32_t stage = 0; stage < s->num_stages; stage++)
     for (int64_t i = 0; i < m->lists[stage].len; i++) {
-      const ptc_work_t *work = &m->lists[stage].data[i];
+      const ptc_schedule_work_t *work = &m->lists[stage].data[i];
       const int32_t part = work->chunk * s->num_stages + stage;
       const event_t task = {
           .time = work->start, .rank = part, .stage = stage, .to = -1, .work = *work};
@@ -248,7 +249,8 @@ static void finish(maker_t *m, ptc_arena_t *arena) {
   s->stages = PTC_ARENA_ARRAY(arena, ptc_stage_order_t, s->num_stages);
   for (int32_t stage = 0; stage < s->num_stages; stage++) {
     // A task has at most a receive and a send.
-    s->stages[stage].work = PTC_ARENA_ARRAY(arena, ptc_work_t, 3 * m->lists[stage].len + 1);
+    s->stages[stage].work =
+        PTC_ARENA_ARRAY(arena, ptc_schedule_work_t, 3 * m->lists[stage].len + 1);
     s->stages[stage].count = 0;
   }
   for (int64_t i = 0; i < events.len; i++) {
@@ -344,7 +346,7 @@ int32_t ptc_schedule_num_slots(const ptc_schedule_t *schedule, int32_t stage, in
   memset(begun, 0, (size_t)num_micro * sizeof(*begun));
   int32_t slots = 1;
   for (int32_t i = 0; i < order->count; i++) {
-    const ptc_work_t *work = &order->work[i];
+    const ptc_schedule_work_t *work = &order->work[i];
     if (work->chunk != chunk || begun[work->micro]) continue;
     begun[work->micro] = true;
     for (int32_t other = 0; other < num_micro; other++) {
@@ -373,7 +375,7 @@ double ptc_schedule_bubble(const ptc_schedule_t *schedule) {
   double busy = 0;
   for (int32_t stage = 0; stage < schedule->num_stages; stage++)
     for (int32_t i = 0; i < schedule->stages[stage].count; i++) {
-      const ptc_work_t *work = &schedule->stages[stage].work[i];
+      const ptc_schedule_work_t *work = &schedule->stages[stage].work[i];
       if (work->kind <= PTC_WORK_W) busy += work->end - work->start;
     }
   return 1 - busy / (schedule->makespan * schedule->num_stages);
@@ -385,7 +387,7 @@ void ptc_schedule_print_csv(const ptc_schedule_t *schedule, double unit, ptc_str
     double at = 0;
     bool first = true;
     for (int32_t i = 0; i < order->count; i++) {
-      const ptc_work_t *work = &order->work[i];
+      const ptc_schedule_work_t *work = &order->work[i];
       if (work->kind > PTC_WORK_W) continue;
       for (; at + unit / 2 < work->start; at += unit, first = false)
         if (!first) ptc_str_printf(out, ",");

@@ -38,15 +38,15 @@ typedef enum ptc_work_kind_e {
   PTC_NUM_WORK_KINDS
 } ptc_work_kind_t;
 
-typedef struct ptc_work_s {
+typedef struct ptc_schedule_work_s {
   ptc_work_kind_t kind;
   int32_t chunk, micro;
   int32_t peer;       // of a transfer: the other stage
   double start, end;  // simulated; of a transfer: when the sender has it, and when it has arrived
-} ptc_work_t;
+} ptc_schedule_work_t;
 
 typedef struct ptc_stage_order_s {
-  ptc_work_t *work;
+  ptc_schedule_work_t *work;
   int32_t count;
 } ptc_stage_order_t;
 

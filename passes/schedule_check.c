@@ -14,7 +14,7 @@ typedef struct replay_s {
   int32_t *last[3];     // per part: the last micro-batch of F, B, W, -1: none
 } replay_t;
 
-static int32_t part_of(const replay_t *r, int32_t stage, const ptc_work_t *work) {
+static int32_t part_of(const replay_t *r, int32_t stage, const ptc_schedule_work_t *work) {
   return work->chunk * r->schedule->num_stages + stage;
 }
 
@@ -22,21 +22,22 @@ static int64_t cell(const replay_t *r, int32_t part, int32_t micro) {
   return (int64_t)part * r->schedule->num_micro + micro;
 }
 
-static bool complain(const replay_t *r, int32_t stage, const ptc_work_t *work, const char *what) {
+static bool complain(const replay_t *r, int32_t stage, const ptc_schedule_work_t *work,
+                     const char *what) {
   ptc_str_printf(r->why, "stage %d: %s of chunk %d, micro-batch %d: %s", stage,
                  ptc_work_name(work->kind), work->chunk, work->micro, what);
   return false;
 }
 
-static bool is_transfer(const ptc_work_t *work) { return work->kind > PTC_WORK_W; }
-static bool is_send(const ptc_work_t *work) {
+static bool is_transfer(const ptc_schedule_work_t *work) { return work->kind > PTC_WORK_W; }
+static bool is_send(const ptc_schedule_work_t *work) {
   return work->kind == PTC_WORK_SEND_F || work->kind == PTC_WORK_SEND_B;
 }
-static bool is_forward(const ptc_work_t *work) {
+static bool is_forward(const ptc_schedule_work_t *work) {
   return work->kind == PTC_WORK_SEND_F || work->kind == PTC_WORK_RECV_F;
 }
 
-static bool check_ranges(const replay_t *r, int32_t stage, const ptc_work_t *work) {
+static bool check_ranges(const replay_t *r, int32_t stage, const ptc_schedule_work_t *work) {
   const ptc_schedule_t *s = r->schedule;
   if (work->chunk < 0 || work->chunk >= s->num_chunks || work->micro < 0 ||
       work->micro >= s->num_micro)
@@ -50,7 +51,7 @@ static bool check_ranges(const replay_t *r, int32_t stage, const ptc_work_t *wor
   return true;
 }
 
-static bool run_task(replay_t *r, int32_t stage, const ptc_work_t *work) {
+static bool run_task(replay_t *r, int32_t stage, const ptc_schedule_work_t *work) {
   const int32_t num_parts = r->schedule->num_stages * r->schedule->num_chunks;
   const int32_t part = part_of(r, stage, work);
   const int64_t at = cell(r, part, work->micro);
@@ -73,17 +74,17 @@ static bool run_task(replay_t *r, int32_t stage, const ptc_work_t *work) {
 }
 
 // Whether the pair of |work| is at hand: the stage at the other end is at it, or (buffered) a send is done.
-static bool pair_is_there(const replay_t *r, int32_t stage, const ptc_work_t *work) {
+static bool pair_is_there(const replay_t *r, int32_t stage, const ptc_schedule_work_t *work) {
   const int32_t other = part_of(r, stage, work) + (is_forward(work) == is_send(work) ? 1 : -1);
   const ptc_stage_order_t *order = &r->schedule->stages[work->peer];
   if (r->next[work->peer] >= order->count) return false;
-  const ptc_work_t *there = &order->work[r->next[work->peer]];
+  const ptc_schedule_work_t *there = &order->work[r->next[work->peer]];
   return is_transfer(there) && is_send(there) != is_send(work) &&
          is_forward(there) == is_forward(work) && there->micro == work->micro &&
          part_of(r, work->peer, there) == other;
 }
 
-static bool send(replay_t *r, int32_t stage, const ptc_work_t *work) {
+static bool send(replay_t *r, int32_t stage, const ptc_schedule_work_t *work) {
   const int64_t at = cell(r, part_of(r, stage, work), work->micro);
   const ptc_work_kind_t made = is_forward(work) ? PTC_WORK_F : PTC_WORK_B;
   const uint8_t bit = is_forward(work) ? 1 : 2;
@@ -93,7 +94,7 @@ static bool send(replay_t *r, int32_t stage, const ptc_work_t *work) {
   return true;
 }
 
-static bool receive(replay_t *r, int32_t stage, const ptc_work_t *work) {
+static bool receive(replay_t *r, int32_t stage, const ptc_schedule_work_t *work) {
   const int64_t at = cell(r, part_of(r, stage, work), work->micro);
   const uint8_t bit = is_forward(work) ? 1 : 2;
   if (r->got[at] & bit) return complain(r, stage, work, "is done twice");
@@ -105,13 +106,13 @@ static bool receive(replay_t *r, int32_t stage, const ptc_work_t *work) {
 static bool step(replay_t *r, int32_t stage, bool *out_moved) {
   const ptc_stage_order_t *order = &r->schedule->stages[stage];
   if (r->next[stage] >= order->count) return true;
-  const ptc_work_t *work = &order->work[r->next[stage]];
+  const ptc_schedule_work_t *work = &order->work[r->next[stage]];
   if (!check_ranges(r, stage, work)) return false;
   if (!is_transfer(work)) {
     if (!run_task(r, stage, work)) return false;
   } else if (r->rendezvous) {
     if (!is_send(work) || !pair_is_there(r, stage, work)) return true;
-    const ptc_work_t *there = &r->schedule->stages[work->peer].work[r->next[work->peer]];
+    const ptc_schedule_work_t *there = &r->schedule->stages[work->peer].work[r->next[work->peer]];
     if (!check_ranges(r, work->peer, there) || !send(r, stage, work) ||
         !receive(r, work->peer, there))
       return false;

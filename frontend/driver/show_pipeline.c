@@ -24,11 +24,11 @@ static bool read_name(const char *name, ptc_work_kind_t *out_kind, int32_t *out_
 static void read_stage(ptc_schedule_t *schedule, const ptc_plan_t *plan, ptc_arena_t *arena) {
   const ptc_task_t *train = ptc_plan_find_task(plan, "train");
   ptc_stage_order_t *order = &schedule->stages[plan->stage];
-  order->work = PTC_ARENA_ARRAY(arena, ptc_work_t, (train ? train->num_steps : 0) + 1);
+  order->work = PTC_ARENA_ARRAY(arena, ptc_schedule_work_t, (train ? train->num_steps : 0) + 1);
   for (int32_t i = 0; train && i < train->num_steps; i++) {
     if (train->steps[i].kind != PTC_STEP_CALL) continue;
     const ptc_task_t *task = &plan->tasks[train->steps[i].task];
-    ptc_work_t work = {.micro = (int32_t)train->steps[i].micro};
+    ptc_schedule_work_t work = {.micro = (int32_t)train->steps[i].micro};
     if (!read_name(task->name, &work.kind, &work.chunk) || work.kind > PTC_WORK_W) continue;
     schedule->split_w |= work.kind == PTC_WORK_W;
     if (work.chunk >= schedule->num_chunks) schedule->num_chunks = work.chunk + 1;
@@ -37,7 +37,7 @@ static void read_stage(ptc_schedule_t *schedule, const ptc_plan_t *plan, ptc_are
   }
 }
 
-static const char *letter_of(const ptc_schedule_t *schedule, const ptc_work_t *work) {
+static const char *letter_of(const ptc_schedule_t *schedule, const ptc_schedule_work_t *work) {
   return work->kind == PTC_WORK_B && schedule->split_w ? "I" : ptc_work_name(work->kind);
 }
 
@@ -51,7 +51,7 @@ static void print_lanes(const ptc_schedule_t *schedule, FILE *out) {
     fprintf(out, "stage %-3" PRId32, s);
     int32_t at = 0;
     for (int32_t i = 0; i < schedule->stages[s].count; i++) {
-      const ptc_work_t *work = &schedule->stages[s].work[i];
+      const ptc_schedule_work_t *work = &schedule->stages[s].work[i];
       for (; at < (int32_t)(work->start + 0.5); at++) fputs("  .  ", out);
       char cell[32];
       if (schedule->num_chunks > 1)

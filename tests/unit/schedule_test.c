@@ -58,7 +58,7 @@ static void test_table(void) {
   for (int stage = 0; stage < 4; stage++) {
     ptc_str_t text = {0};
     for (int32_t i = 0; i < schedule->stages[stage].count; i++) {
-      const ptc_work_t *work = &schedule->stages[stage].work[i];
+      const ptc_schedule_work_t *work = &schedule->stages[stage].work[i];
       if (work->kind > PTC_WORK_W) continue;
       ptc_str_printf(&text, "%s%s%d", text.len ? " " : "", ptc_work_name(work->kind), work->micro);
       // The table's column; an F may come earlier, as far as its stage has nothing else to do.
@@ -138,7 +138,7 @@ static void test_check(void) {
     ptc_schedule_t *s = ptc_schedule_new(&arena, kind, stages, chunks,
                                          1 + (int32_t)(unit_random(&state) % 6), NULL);
     ptc_stage_order_t *order = &s->stages[unit_random(&state) % (uint64_t)stages];
-    ptc_work_t *work = &order->work[unit_random(&state) % (uint64_t)order->count];
+    ptc_schedule_work_t *work = &order->work[unit_random(&state) % (uint64_t)order->count];
     const char *what = "";
     switch (unit_random(&state) % 4) {
       case 0:

@@ -1,0 +1,123 @@
+// What a step of training does, in a form from which the work of one device can be read off for any split in some
+// microseconds.
+//
+// ptc_work_new makes it once per model, of the program after `optimizer`: the step of one device on the whole batch.
+// ptc_layout_pieces then lays the values over the axes of a choice, by the rules of `partition`, without building
+// any IR.
+#ifndef PTC_PASSES_PLANNER_WORK_H_
+#define PTC_PASSES_PLANNER_WORK_H_
+
+#include "ir/module.h"
+#include "passes/planner/choice.h"
+#include "passes/planner/kernel_cost.h"
+#include "passes/planner/net_cost.h"
+
+enum { PTC_WORK_MAX_NAMES = 32, PTC_MAX_PARAM_GROUPS = 8 };
+
+// A dim name of parameters that may be laid on tp.
+typedef struct ptc_work_name_s {
+  const char *name;
+  int64_t least;    // smallest extent among parameters
+  int64_t divisor;  // greatest common divisor of the extents
+  uint32_t pieces;  // set of pieces whose parameters have it
+} ptc_work_name_t;
+
+// The order of pieces is that of the forward pass.
+typedef struct ptc_work_piece_s {
+  const char *name;  // of the region's bundles, "block"; else "begin", "between", "end"
+  int64_t count;     // turns; 1 outside of repeats
+} ptc_work_piece_t;
+
+typedef struct ptc_work_impl_s ptc_work_impl_t;
+
+typedef struct ptc_work_s {
+  const char *model;
+  int64_t batch;              // samples of a step
+  int64_t tokens_per_sample;  // extent of the sequence dim of the inputs; 1 if there is none
+  ptc_precision_t precision;  // of contractions
+  double params;              // trained ones, all turns
+  ptc_work_name_t names[PTC_WORK_MAX_NAMES];
+  int32_t num_names;
+  ptc_work_piece_t pieces[PTC_MAX_PIECES];
+  int32_t num_pieces;
+  ptc_work_impl_t *impl;
+} ptc_work_t;
+
+// Reads |module|, which stays as it is and must outlive the result. |out_work| lives in |arena|.
+// PTC_UNSUPPORTED with a diagnostic where there is no train step or it has too many pieces.
+ptc_status_t ptc_work_new(ptc_module_t *module, ptc_arena_t *arena, ptc_work_t **out_work);
+
+// One collective, or several equal ones.
+typedef struct ptc_net_item_s {
+  ptc_net_kind_t kind;
+  uint32_t axes;  // set of bits 1 << ptc_device_axis_t
+  int32_t ranks;  // of a group: less than the product of the axes where a part of tp is meant
+  double
+      bytes;  // the whole buffer (nccl-tests' S): of all_gather what each member has afterwards, of reduce_scatter
+              // what each has before, of all_reduce and all_to_all what each has
+  int32_t times;
+  bool late;  // sums of gradients, gathers of parameters: may overlap with computing
+  const char *label;
+  ptc_loc_t loc;
+} ptc_net_item_t;
+
+typedef struct ptc_phase_work_s {
+  const ptc_kernel_work_t *kernels;
+  const ptc_net_item_t *nets;
+  int32_t num_kernels, num_nets;
+} ptc_phase_work_t;
+
+// Parameters whose gradients are summed over the same axes; of one turn on one device, before ZeRO.
+typedef struct ptc_param_group_s {
+  uint32_t axes;  // over which the gradients are summed: replicas (dp, ep, cp)
+  double params;  // elements
+  double
+      param_bytes;  // what contractions read: copies in the precision's dtype, or the parameters themselves
+  double grad_bytes;   // accumulated over micro-batches
+  double state_bytes;  // moments, and the parameters in f32 where param_bytes are copies
+  int32_t tensors;
+  int32_t
+      shared_with;  // the first piece that has them, too; -1: none. Counted once where both lie on one stage
+} ptc_param_group_t;
+
+// A stretch of the model that a stage holds whole: what comes before a repeat, one turn of it, what comes after.
+typedef struct ptc_piece_s {
+  const char *name;
+  int64_t count;  // turns
+  // Of one turn, one micro-batch, one device. |again|: what the backward pass computes again under the choice's
+  // recompute.
+  ptc_phase_work_t forward, backward, weight_grad, again;
+  // Once per step: sums of gradients over tp (of parameters that all its ranks have).
+  ptc_phase_work_t step;
+  ptc_param_group_t groups[PTC_MAX_PARAM_GROUPS];
+  int32_t num_groups;
+  double params, param_bytes, grad_bytes, state_bytes;  // sums over the groups
+  // Kept from forward to backward, per micro-batch, by recompute mode.
+  double saved_bytes[PTC_NUM_RECOMPUTE_MODES];
+  double peak_forward_bytes, peak_backward_bytes;  // live besides that, at most
+  double boundary_bytes;  // handed to the next piece on one device, per micro-batch
+} ptc_piece_t;
+
+typedef struct ptc_pieces_s {
+  const ptc_work_t *work;
+  ptc_piece_t *items;
+  int32_t count;
+  int64_t micro_batches;  // per step
+  const char *reason;     // why there are none (PTC_INFEASIBLE), for people
+} ptc_pieces_t;
+
+// Which operands of an op stay in memory until its gradient.
+typedef enum ptc_save_profile_e {
+  PTC_SAVE_PTC,  // what the memory plan keeps
+  PTC_SAVE_MEGATRON,  // Korthikanti et al. 2022 (arXiv:2205.05198): 16-bit activations, dropout masks of 1 byte
+  PTC_SAVE_TORCH,  // eager autograd
+  PTC_NUM_SAVE_PROFILES
+} ptc_save_profile_t;
+
+// The pieces of |work| under |choice|; everything in |arena|. PTC_INFEASIBLE, with out->reason, where the choice does
+// not fit the model (a batch that does not divide, a dim too short). Emits no diagnostic.
+ptc_status_t ptc_layout_pieces(const ptc_work_t *work, ptc_arena_t *arena,
+                               const ptc_choice_t *choice, ptc_save_profile_t profile,
+                               ptc_pieces_t *out);
+
+#endif  // PTC_PASSES_PLANNER_WORK_H_
