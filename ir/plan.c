@@ -99,3 +99,50 @@ void ptc_plan_instance_path(const ptc_plan_global_t *global, int64_t i, ptc_str_
       ptc_str_append_n(out, c, 1);
   }
 }
+
+// --- the order of launching
+
+void ptc_repeat_trips(const ptc_step_t *repeat, int64_t *out_first, int64_t *out_end) {
+  *out_first = 0;
+  *out_end = repeat->count;
+  for (int32_t i = 0; i < repeat->num_steps; ++i) {
+    const int64_t ahead = repeat->body[i].ahead;
+    if (-ahead < *out_first) *out_first = -ahead;
+    if (repeat->count - ahead > *out_end) *out_end = repeat->count - ahead;
+  }
+}
+
+bool ptc_repeat_turn(const ptc_step_t *repeat, const ptc_step_t *step, int64_t trip,
+                     int64_t *out_turn) {
+  if (!repeat) return true;
+  const int64_t at = trip + step->ahead;
+  if (at < 0 || at >= repeat->count) return false;
+  *out_turn = repeat->reverse ? repeat->count - 1 - at : at;
+  return true;
+}
+
+// The largest numbers of a stream and an event.
+static void find_largest(const ptc_step_t *steps, int32_t count, int32_t *stream, int32_t *event) {
+  for (int32_t i = 0; i < count; ++i) {
+    const ptc_step_t *step = &steps[i];
+    if (step->kind == PTC_STEP_REPEAT) find_largest(step->body, step->num_steps, stream, event);
+    if (step->stream > *stream) *stream = step->stream;
+    if (step->record > *event) *event = step->record;
+    for (int32_t w = 0; w < step->num_waits; ++w)
+      if (step->waits[w] > *event) *event = step->waits[w];
+  }
+}
+
+int32_t ptc_plan_num_streams(const ptc_plan_t *plan) {
+  int32_t stream = 0, event = 0;
+  for (int32_t t = 0; t < plan->num_tasks; ++t)
+    find_largest(plan->tasks[t].steps, plan->tasks[t].num_steps, &stream, &event);
+  return stream + 1;
+}
+
+int32_t ptc_plan_num_events(const ptc_plan_t *plan) {
+  int32_t stream = 0, event = 0;
+  for (int32_t t = 0; t < plan->num_tasks; ++t)
+    find_largest(plan->tasks[t].steps, plan->tasks[t].num_steps, &stream, &event);
+  return event;
+}

@@ -16,9 +16,11 @@
 #include "ir/type.h"
 
 enum {
-  PTC_PLAN_VERSION = 1,
+  PTC_PLAN_VERSION = 2,       // of the files, and of what compiled kernels are given
   PTC_PLAN_MAX_LEVELS = 12,   // axes of the mesh and nested repeats
   PTC_PLAN_MAX_PARTS = 1024,  // of a collective
+  PTC_PLAN_MAX_STREAMS = 16,
+  PTC_PLAN_MAX_EVENTS = 1 << 16,
   PTC_PLAN_ALIGN = 64
 };
 
@@ -166,6 +168,14 @@ typedef enum ptc_step_kind_e {
   PTC_STEP_RECV,        // args[0] from there
 } ptc_step_kind_t;
 
+// Streams and events. The steps are launched in the order of the text, all turns unrolled. A stream runs its steps in
+// that order; steps of different streams run at the same time, unless events say otherwise: a step that waits for an
+// event begins when the latest step launched before it that records the event is done (if there is none: at once). A
+// task begins with nothing under way and ends when all streams are done. To run all steps one after another in the order
+// of launching is always right.
+//
+// A step in the body of a repeat may be launched |ahead| turns early (late, where negative): with the turn k it runs for
+// turn k + ahead, before turn 0 and after the last turn it runs alone (ptc_repeat_trips).
 typedef struct ptc_step_s ptc_step_t;
 struct ptc_step_s {
   ptc_step_kind_t kind;
@@ -180,7 +190,13 @@ struct ptc_step_s {
   int32_t task;                        // CALL: one of an earlier number
   int64_t micro, slot;                 // CALL
   int32_t peer, tag;                   // SEND, RECV
-  int32_t line;                        // in the text that it was read from, 0: none
+  // LAUNCH, COPY, COLLECTIVE, SEND, RECV:
+  int32_t stream;  // 0: computing; 1, ...: one per communicator
+  int32_t ahead;   // in a repeat
+  int32_t record;  // the event that it records, 1, 2, ..., 0: none
+  int32_t num_waits;
+  const int32_t *waits;  // events
+  int32_t line;          // in the text that it was read from, 0: none
 };
 
 // A named result of a task.
@@ -235,7 +251,7 @@ typedef struct ptc_plan_s {
   const char *model;   // name
   const char *target;  // "cpu" | "cpu:x86-64-v3"
   const char *compiler_flags;
-  ptc_mesh_t mesh;      // the axes of devices, outermost first; none: one rank
+  ptc_mesh_t mesh;  // the axes of devices, outermost first; none: one rank
   // A pipeline has a plan for each stage: this one's ranks have the coordinate |stage| on the axis "pp", which is the
   // outermost. Else 0 of 1.
   int32_t stage, num_stages;
@@ -268,6 +284,19 @@ const ptc_plan_global_t *ptc_plan_find_global(const ptc_plan_t *plan, const char
 const ptc_plan_global_t *ptc_plan_grad_of(const ptc_plan_t *plan, const ptc_task_t *task,
                                           int32_t result);
 int64_t ptc_affine_at(const ptc_affine_t *affine, const int64_t *turns);
+
+// --- the order of launching
+
+// The trips of a repeat, from |*out_first| up to |*out_end|, which is left out: its turns, and those before and after them
+// in which steps run ahead or late alone.
+void ptc_repeat_trips(const ptc_step_t *repeat, int64_t *out_first, int64_t *out_end);
+// Whether |step| of the body runs in trip |trip|, and for which turn. With |repeat| NULL (no repeat) it does, and
+// |*out_turn| stays.
+bool ptc_repeat_turn(const ptc_step_t *repeat, const ptc_step_t *step, int64_t trip,
+                     int64_t *out_turn);
+// One more than the largest number of a stream; of an event: the number of events.
+int32_t ptc_plan_num_streams(const ptc_plan_t *plan);
+int32_t ptc_plan_num_events(const ptc_plan_t *plan);
 
 // --- ranks
 
@@ -304,7 +333,7 @@ void ptc_plan_instance_path(const ptc_plan_global_t *global, int64_t i, ptc_str_
 ptc_status_t ptc_plan_write(ptc_diag_t *diag, const ptc_plan_t *plan, const char *folder);
 
 // Reads a plan folder and checks it (ptc_plan_check): any content is allowed. Errors name the file and the
-// line: "read-plan" (PTC_IO), "plan-json", "plan-text", "plan-number", "plan-name", "plan-limit" and those of
+// line: "read-plan" (PTC_IO), "plan-version" (compile again), "plan-json", "plan-text", "plan-number", "plan-name", "plan-limit" and those of
 // ptc_plan_check (PTC_INVALID_INPUT). |out_plan| is NULL on error; the caller destroys it.
 ptc_status_t ptc_plan_read(ptc_diag_t *diag, const char *folder, ptc_plan_t **out_plan);
 
@@ -322,7 +351,7 @@ ptc_status_t ptc_plan_parse(ptc_diag_t *diag, const char *json_file, const char 
 // buffer in every turn, every buffer inside the arena and aligned; kernels get as many arguments as they have
 // parameters, of the bytes that they access; what a launch writes overlaps neither its other results nor (but
 // for a result in place) its operands. Errors: "plan-kernel", "plan-buffer", "plan-ref", "plan-overlap",
-// "plan-task", "plan-global", "plan-setting", "plan-limit", and of many ranks "plan-mesh", "plan-layout",
+// "plan-task", "plan-order", "plan-global", "plan-setting", "plan-limit", and of many ranks "plan-mesh", "plan-layout",
 // "plan-collective": axes are the mesh's, each rank's part has the extents that its buffer has, what the members of
 // a group exchange has one size.
 ptc_status_t ptc_plan_check(ptc_diag_t *diag, const ptc_plan_t *plan);

@@ -304,7 +304,8 @@ static ptc_status_t check_args(ptc_plan_checker_t *c, const ptc_step_t *step) {
   return PTC_OK;
 }
 
-static ptc_status_t check_steps(ptc_plan_checker_t *c, const ptc_step_t *steps, int32_t count);
+static ptc_status_t check_steps(ptc_plan_checker_t *c, const ptc_step_t *steps, int32_t count,
+                                bool in_repeat);
 
 static ptc_status_t check_repeat(ptc_plan_checker_t *c, const ptc_step_t *step) {
   int64_t turns = step->count;
@@ -317,7 +318,7 @@ static ptc_status_t check_repeat(ptc_plan_checker_t *c, const ptc_step_t *step) 
     return FAULT(steps_loc(c, step->line), "plan-limit", "more than %d nested repeats",
                  PTC_PLAN_MAX_LEVELS - c->plan->mesh.num_axes);
   c->counts[c->depth++] = step->count;
-  ptc_status_t status = check_steps(c, step->body, step->num_steps);
+  ptc_status_t status = check_steps(c, step->body, step->num_steps, true);
   c->depth--;
   return status;
 }
@@ -338,8 +339,32 @@ static ptc_status_t check_call(ptc_plan_checker_t *c, const ptc_step_t *step) {
   return PTC_OK;
 }
 
-static ptc_status_t check_steps(ptc_plan_checker_t *c, const ptc_step_t *steps, int32_t count) {
+// Streams and events of one step; |in_repeat|: it stands in the body of one.
+static ptc_status_t check_order(ptc_plan_checker_t *c, const ptc_step_t *step, bool in_repeat) {
+  const ptc_loc_t loc = steps_loc(c, step->line);
+  const bool runs = step->kind != PTC_STEP_REPEAT && step->kind != PTC_STEP_CALL;
+  const bool exchanges = runs && step->kind != PTC_STEP_LAUNCH && step->kind != PTC_STEP_COPY;
+  if (!runs && (step->stream || step->ahead || step->record || step->num_waits))
+    return FAULT(loc, "plan-order", "a repeat or a call has no stream and no events of its own");
+  if (step->stream < 0 || step->stream >= PTC_PLAN_MAX_STREAMS || (step->stream && !exchanges))
+    return FAULT(loc, "plan-order",
+                 "stream %" PRId32
+                 ": kernels and copies are on stream 0, collectives and transfers "
+                 "on one below %d",
+                 step->stream, PTC_PLAN_MAX_STREAMS);
+  if (step->ahead && !in_repeat)
+    return FAULT(loc, "plan-order", "a step that stands in no repeat runs ahead of no turn");
+  bool ok = step->record >= 0 && step->record <= PTC_PLAN_MAX_EVENTS;
+  for (int32_t w = 0; w < step->num_waits; ++w)
+    ok = ok && step->waits[w] >= 1 && step->waits[w] <= PTC_PLAN_MAX_EVENTS;
+  return ok ? PTC_OK
+            : FAULT(loc, "plan-order", "events are numbered from 1 to %d", PTC_PLAN_MAX_EVENTS);
+}
+
+static ptc_status_t check_steps(ptc_plan_checker_t *c, const ptc_step_t *steps, int32_t count,
+                                bool in_repeat) {
   for (int32_t i = 0; i < count; ++i) {
+    PTC_TRY(check_order(c, &steps[i], in_repeat));
     if (steps[i].kind == PTC_STEP_CALL) {
       PTC_TRY(check_call(c, &steps[i]));
     } else if (steps[i].kind == PTC_STEP_REPEAT) {
@@ -378,14 +403,14 @@ static ptc_status_t check_task(ptc_plan_checker_t *c, int32_t number) {
                    "result \"%s\" has an unknown role or is no part of a buffer", result->name);
   }
   c->task = number;
-  if (task->num_micro == 0) return check_steps(c, task->steps, task->num_steps);
+  if (task->num_micro == 0) return check_steps(c, task->steps, task->num_steps, false);
   if (task->num_micro < 0 || task->num_micro > INT32_MAX || task->num_slots < 1 ||
       task->num_slots > task->num_micro || c->depth + 2 > PTC_PLAN_MAX_LEVELS)
     return FAULT(steps_loc(c, 0), "plan-task",
                  "task \"%s\" has an impossible number of micro-batches or slots", task->name);
   c->counts[c->depth++] = task->num_micro;
   c->counts[c->depth++] = task->num_slots;
-  const ptc_status_t status = check_steps(c, task->steps, task->num_steps);
+  const ptc_status_t status = check_steps(c, task->steps, task->num_steps, false);
   c->depth -= 2;
   return status;
 }

@@ -2,7 +2,7 @@
 //
 // plan.json is a JSON object with one member or array entry per line. stage0.steps has one item per line:
 //
-//   steps 1
+//   steps 2
 //   kernel k3_gelu "gelu, add" at "gpt2.ptm":31
 //     params in:512 out:512/0 inout:64           /0: it may take the bytes of parameter 0
 //     run 1: 4 12                                once a phase of 4 tiles, then one of 12
@@ -29,6 +29,11 @@
 //   task "train"
 //     call "train.f" 3 0
 //   end
+//
+// A line before a step that is not on stream 0, or has to do with events, says so; each word but the first may be missing:
+//
+//     with stream 1 ahead 1 wait 3 4 record 5
+//     all_gather f32 over dp
 //
 // An argument is BUFFER[INSTANCE]@OFFSET:BYTES; instance and offset are sums of a number and multiples of
 // coordinates (axes by name) and turns (t0 the outermost), and are left out where they are 0. `of` gives the whole

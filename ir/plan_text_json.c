@@ -375,8 +375,10 @@ static ptc_status_t read_plan(reader_t *r, json_t *root) {
                             {"settings", FIELD_ANY, true, &settings}};
   PTC_TRY(read_object(r, root, fields, sizeof fields / sizeof *fields));
   if (version != PTC_PLAN_VERSION)
-    return FAULT("plan-json", "the version is %" PRId64 "; this program reads version %d", version,
-                 PTC_PLAN_VERSION);
+    return FAULT("plan-version",
+                 "the plan is of version %" PRId64
+                 ", and this program reads version %d: compile the model again",
+                 version, PTC_PLAN_VERSION);
   if (plan->arena_bytes < 0 || plan->bound_bytes < 0 || plan->batch < 0 || plan->seq < 0)
     return FAULT("plan-json", "a size is negative");
   if (stage < 0 || stage >= plan->num_stages)

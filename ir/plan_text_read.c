@@ -7,7 +7,7 @@
 #include "ir/base/map.h"
 #include "ir/plan_text_impl.h"
 
-enum { MAX_KERNELS = 1 << 16, MAX_BUFFERS = 1 << 20 };
+enum { MAX_KERNELS = 1 << 16, MAX_BUFFERS = 1 << 20, MAX_WAITS = 256, MAX_AHEAD = 1024 };
 
 #define FAULT(id, ...) ptc_error(r->diag, ptc_scan_here(r), PTC_INVALID_INPUT, (id), __VA_ARGS__)
 
@@ -292,8 +292,41 @@ static ptc_status_t read_transfer(ptc_plan_reader_t *r, ptc_step_kind_t kind, pt
 static ptc_status_t read_steps(ptc_plan_reader_t *r, int32_t depth, ptc_step_t **out_steps,
                                int32_t *out_count);
 
+// The events that a step waits for.
+static ptc_status_t read_waits(ptc_plan_reader_t *r, ptc_step_t *step) {
+  int32_t *waits = NULL, capacity = 0;
+  while (ptc_scan_skip_blanks(r), ptc_scan_peek(r) >= '0' && ptc_scan_peek(r) <= '9') {
+    if (step->num_waits == MAX_WAITS)
+      return FAULT("plan-limit", "a step waits for at most %d events", MAX_WAITS);
+    ptc_plan_grow(r->arena, &waits, sizeof *waits, step->num_waits, &capacity);
+    PTC_TRY(ptc_scan_int32(r, &waits[step->num_waits++]));
+  }
+  step->waits = waits;
+  return step->num_waits ? PTC_OK : FAULT("plan-text", "expected the number of an event");
+}
+
+// The line `with ...`, if there is one.
+static ptc_status_t read_order(ptc_plan_reader_t *r, ptc_step_t *step) {
+  if (!ptc_scan_take_word(r, "with")) return PTC_OK;
+  if (ptc_scan_take_word(r, "stream")) PTC_TRY(ptc_scan_int32(r, &step->stream));
+  if (ptc_scan_take_word(r, "ahead")) {
+    int64_t ahead;
+    ptc_scan_skip_blanks(r);
+    PTC_TRY(ptc_scan_signed(r, &ahead));
+    if (ahead < -MAX_AHEAD || ahead > MAX_AHEAD)
+      return FAULT("plan-limit", "at most %d turns ahead or late", MAX_AHEAD);
+    step->ahead = (int32_t)ahead;
+  }
+  if (ptc_scan_take_word(r, "wait")) PTC_TRY(read_waits(r, step));
+  if (ptc_scan_take_word(r, "record")) PTC_TRY(ptc_scan_int32(r, &step->record));
+  PTC_TRY(ptc_scan_expect_line_end(r));
+  ptc_scan_skip_lines(r);
+  return PTC_OK;
+}
+
 static ptc_status_t read_step(ptc_plan_reader_t *r, int32_t depth, ptc_step_t *step) {
   *step = (ptc_step_t){.line = r->line};
+  PTC_TRY(read_order(r, step));
   if (ptc_scan_take_word(r, "launch")) return read_launch(r, step);
   if (ptc_scan_take_word(r, "copy")) {
     step->kind = PTC_STEP_COPY;
@@ -373,8 +406,10 @@ static ptc_status_t read_items(ptc_plan_reader_t *r) {
   PTC_TRY(ptc_scan_expect_word(r, "steps"));
   PTC_TRY(ptc_scan_number(r, PTC_PLAN_MAX_NUMBER, &version));
   if (version != PTC_PLAN_VERSION)
-    return FAULT("plan-text", "the version is %" PRId64 "; this program reads version %d", version,
-                 PTC_PLAN_VERSION);
+    return FAULT("plan-version",
+                 "the plan is of version %" PRId64
+                 ", and this program reads version %d: compile the model again",
+                 version, PTC_PLAN_VERSION);
   PTC_TRY(ptc_scan_expect_line_end(r));
   for (ptc_scan_skip_lines(r); r->at < r->end; ptc_scan_skip_lines(r)) {
     if (ptc_scan_take_word(r, "kernel"))

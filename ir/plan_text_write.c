@@ -132,10 +132,24 @@ static void print_names(const ptc_plan_t *plan, const ptc_step_t *step, ptc_str_
   ptc_str_append(out, "\n");
 }
 
+// When it runs, where that is not in the order of the text.
+static void print_order(const ptc_step_t *step, int32_t depth, ptc_str_t *out) {
+  if (!step->stream && !step->ahead && !step->record && !step->num_waits) return;
+  indent(depth, out);
+  ptc_str_append(out, "with");
+  if (step->stream) ptc_str_printf(out, " stream %" PRId32, step->stream);
+  if (step->ahead) ptc_str_printf(out, " ahead %" PRId32, step->ahead);
+  if (step->num_waits) ptc_str_append(out, " wait");
+  for (int32_t w = 0; w < step->num_waits; ++w) ptc_str_printf(out, " %" PRId32, step->waits[w]);
+  if (step->record) ptc_str_printf(out, " record %" PRId32, step->record);
+  ptc_str_append(out, "\n");
+}
+
 static void print_steps(const ptc_plan_t *plan, const ptc_step_t *steps, int32_t count,
                         int32_t depth, ptc_str_t *out) {
   for (int32_t i = 0; i < count; ++i) {
     const ptc_step_t *step = &steps[i];
+    print_order(step, depth, out);
     if (step->kind == PTC_STEP_REPEAT) {
       indent(depth, out);
       ptc_str_printf(out, "repeat %" PRId64 "%s\n", step->count, step->reverse ? " reverse" : "");

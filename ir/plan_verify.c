@@ -207,7 +207,8 @@ static ptc_status_t count_step(replay_t *r, const ptc_step_t *step) {
                    MAX_REPLAYED);
 }
 
-static ptc_status_t run_steps(replay_t *r, const ptc_step_t *steps, int32_t count, int32_t depth);
+static ptc_status_t run_steps(replay_t *r, const ptc_step_t *steps, int32_t count, int32_t depth,
+                              const ptc_step_t *repeat, int64_t trip);
 
 // For one micro-batch.
 static ptc_status_t run_call(replay_t *r, const ptc_step_t *step, int32_t depth) {
@@ -215,7 +216,7 @@ static ptc_status_t run_call(replay_t *r, const ptc_step_t *step, int32_t depth)
   r->turns[depth] = step->micro;
   r->turns[depth + 1] = step->slot;
   r->micro = step->micro;
-  PTC_TRY(run_steps(r, task->steps, task->num_steps, depth + 2));
+  PTC_TRY(run_steps(r, task->steps, task->num_steps, depth + 2, NULL, 0));
   r->turns[depth] = r->turns[depth + 1] = 0;
   r->micro = -1;
   return PTC_OK;
@@ -228,22 +229,29 @@ static ptc_status_t run_transfer(replay_t *r, const ptc_step_t *step) {
   return PTC_OK;
 }
 
-static ptc_status_t run_steps(replay_t *r, const ptc_step_t *steps, int32_t count, int32_t depth) {
+static ptc_status_t run_repeat(replay_t *r, const ptc_step_t *step, int32_t depth) {
+  int64_t trip, end;
+  for (ptc_repeat_trips(step, &trip, &end); trip < end; ++trip) {
+    PTC_TRY(run_steps(r, step->body, step->num_steps, depth + 1, step, trip));
+    PTC_TRY(count_step(r, step));  // an empty body has turns, too
+  }
+  r->turns[depth] = 0;
+  return PTC_OK;
+}
+
+// |repeat|: whose trip |trip| they are, or NULL.
+static ptc_status_t run_steps(replay_t *r, const ptc_step_t *steps, int32_t count, int32_t depth,
+                              const ptc_step_t *repeat, int64_t trip) {
   for (int32_t i = 0; i < count; ++i) {
     const ptc_step_t *step = &steps[i];
+    if (!ptc_repeat_turn(repeat, step, trip, &r->turns[repeat ? depth - 1 : 0])) continue;
     PTC_TRY(count_step(r, step));
     if (step->kind == PTC_STEP_COPY) PTC_TRY(run_copy(r, step));
     if (step->kind == PTC_STEP_LAUNCH) PTC_TRY(run_launch(r, step));
     if (step->kind == PTC_STEP_COLLECTIVE) PTC_TRY(run_collective(r, step));
     if (step->kind == PTC_STEP_CALL) PTC_TRY(run_call(r, step, depth));
     if (step->kind == PTC_STEP_SEND || step->kind == PTC_STEP_RECV) PTC_TRY(run_transfer(r, step));
-    if (step->kind != PTC_STEP_REPEAT) continue;
-    for (int64_t n = 0; n < step->count; ++n) {
-      r->turns[depth] = step->reverse ? step->count - 1 - n : n;
-      PTC_TRY(run_steps(r, step->body, step->num_steps, depth + 1));
-      PTC_TRY(count_step(r, step));  // an empty body has turns, too
-    }
-    r->turns[depth] = 0;
+    if (step->kind == PTC_STEP_REPEAT) PTC_TRY(run_repeat(r, step, depth));
   }
   return PTC_OK;
 }
@@ -287,7 +295,7 @@ static ptc_status_t run_task(replay_t *r, int64_t num_nodes) {
       write_new(r, &span);
     }
   }
-  PTC_TRY(run_steps(r, r->task->steps, r->task->num_steps, r->plan->mesh.num_axes));
+  PTC_TRY(run_steps(r, r->task->steps, r->task->num_steps, r->plan->mesh.num_axes, NULL, 0));
   return check_end(r);
 }
 

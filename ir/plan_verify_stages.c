@@ -1,5 +1,6 @@
 // Replays what the stages of a pipeline do with each other: a send waits for its receive, a collective for all of its
-// members. One rank of each stage stands for all of its ranks, which run the same steps: coordinates change addresses
+// members. It does so in the order of launching: streams and events leave each rank fewer constraints than that order, so
+// that a circle of waits that they have is one of that order, too. One rank of each stage stands for all of its ranks, which run the same steps: coordinates change addresses
 // and members, not steps, so that a collective within a stage is met by all.
 #include <inttypes.h>
 #include <stdlib.h>
@@ -64,22 +65,27 @@ static bool concerns_others(const ptc_plan_t *plan, const ptc_step_t *steps, int
   return false;
 }
 
+// |repeat|: whose trip |trip| they are, or NULL.
 static ptc_status_t collect(ptc_diag_t *diag, actor_t *actor, const ptc_step_t *steps,
-                            int32_t count) {
+                            int32_t count, const ptc_step_t *repeat, int64_t trip) {
   const ptc_plan_t *plan = actor->plan;
   for (int32_t i = 0; i < count; ++i) {
     const ptc_step_t *step = &steps[i];
+    int64_t turn;
+    if (!ptc_repeat_turn(repeat, step, trip, &turn)) continue;
     actor->num_steps++;
     if (step->kind == PTC_STEP_SEND || step->kind == PTC_STEP_RECV)
       PTC_TRY(add_event(diag, actor, step));
     if (step->kind == PTC_STEP_COLLECTIVE && spans_stages(plan, step->collective))
       PTC_TRY(add_event(diag, actor, step));
     if (step->kind == PTC_STEP_CALL)
-      PTC_TRY(
-          collect(diag, actor, plan->tasks[step->task].steps, plan->tasks[step->task].num_steps));
-    if (step->kind == PTC_STEP_REPEAT && concerns_others(plan, step->body, step->num_steps))
-      for (int64_t n = 0; n < step->count; ++n)
-        PTC_TRY(collect(diag, actor, step->body, step->num_steps));
+      PTC_TRY(collect(diag, actor, plan->tasks[step->task].steps, plan->tasks[step->task].num_steps,
+                      NULL, 0));
+    if (step->kind == PTC_STEP_REPEAT && concerns_others(plan, step->body, step->num_steps)) {
+      int64_t next, end;
+      for (ptc_repeat_trips(step, &next, &end); next < end; ++next)
+        PTC_TRY(collect(diag, actor, step->body, step->num_steps, step, next));
+    }
   }
   return PTC_OK;
 }
@@ -208,7 +214,7 @@ static ptc_status_t run_task(meeting_t *m, const char *name) {
       return ptc_error(m->diag, (ptc_loc_t){actor->plan->json_file, 1, 1}, PTC_INVALID_INPUT,
                        "plan-stages", "stage %" PRId32 " lacks the task \"%s\" of stage 0", s,
                        name);
-    PTC_TRY(collect(m->diag, actor, task->steps, task->num_steps));
+    PTC_TRY(collect(m->diag, actor, task->steps, task->num_steps, NULL, 0));
   }
   for (bool moved = true; moved;) {
     moved = false;

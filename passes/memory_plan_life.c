@@ -195,23 +195,31 @@ static bool reuses_instances(const ptc_plan_t *plan, const ptc_step_t *steps, in
   return false;
 }
 
-static void walk_steps(walker_t *w, const ptc_step_t *steps, int32_t count);
+static bool has_ahead(const ptc_step_t *repeat) {
+  bool ahead = false;
+  for (int32_t i = 0; i < repeat->num_steps; ++i) ahead = ahead || repeat->body[i].ahead;
+  return ahead;
+}
 
-static void walk_turn(walker_t *w, const ptc_step_t *step, int64_t n) {
-  w->turns[w->depth - 1] = step->reverse ? step->count - 1 - n : n;
-  walk_steps(w, step->body, step->num_steps);
+static void walk_steps(walker_t *w, const ptc_step_t *steps, int32_t count,
+                       const ptc_step_t *repeat, int64_t trip);
+
+static void walk_trip(walker_t *w, const ptc_step_t *step, int64_t trip) {
+  walk_steps(w, step->body, step->num_steps, step, trip);
 }
 
 static void walk_repeat(walker_t *w, const ptc_step_t *step) {
   const int32_t level = w->depth++;
   w->counts[level] = step->count;
-  w->collapsed[level] =
-      step->count > 2 && reuses_instances(w->t->plan, step->body, step->num_steps, level);
+  w->collapsed[level] = step->count > 2 && !has_ahead(step) &&
+                        reuses_instances(w->t->plan, step->body, step->num_steps, level);
   if (w->collapsed[level]) {
-    walk_turn(w, step, 0);
-    walk_turn(w, step, step->count - 1);
+    walk_trip(w, step, 0);
+    walk_trip(w, step, step->count - 1);
   } else {
-    for (int64_t n = 0; n < step->count && !w->too_long; ++n) walk_turn(w, step, n);
+    int64_t trip, end;
+    for (ptc_repeat_trips(step, &trip, &end); trip < end && !w->too_long; ++trip)
+      walk_trip(w, step, trip);
   }
   w->turns[level] = 0;
   w->depth--;
@@ -226,7 +234,7 @@ static void walk_call(walker_t *w, const ptc_step_t *step) {
   w->turns[level] = step->micro;
   w->turns[level + 1] = step->slot;
   w->depth += 2;
-  walk_steps(w, task->steps, task->num_steps);
+  walk_steps(w, task->steps, task->num_steps, NULL, 0);
   w->depth -= 2;
   w->turns[level] = w->turns[level + 1] = 0;
 }
@@ -241,8 +249,11 @@ static void walk_transfer(walker_t *w, const ptc_step_t *step) {
     node_write(w->t, node_of(w, ref), is_whole(w->t->plan, ref), ++w->t->next_value);
 }
 
-static void walk_steps(walker_t *w, const ptc_step_t *steps, int32_t count) {
+// |repeat|: whose trip |trip| they are, or NULL.
+static void walk_steps(walker_t *w, const ptc_step_t *steps, int32_t count,
+                       const ptc_step_t *repeat, int64_t trip) {
   for (int32_t i = 0; i < count && !w->too_long; ++i) {
+    if (!ptc_repeat_turn(repeat, &steps[i], trip, &w->turns[repeat ? w->depth - 1 : 0])) continue;
     if (steps[i].kind == PTC_STEP_REPEAT) {
       walk_repeat(w, &steps[i]);
       continue;
@@ -271,7 +282,7 @@ static void walk_task(walker_t *w, const ptc_task_t *task) {
   for (int32_t n = 0; n < t->num_nodes; ++n)
     if (t->nodes[n].pinned) node_write(t, n, true, ++t->next_value);
   t->time++;
-  walk_steps(w, task->steps, task->num_steps);
+  walk_steps(w, task->steps, task->num_steps, NULL, 0);
   for (int32_t n = 0; n < t->num_nodes; ++n)
     if (t->nodes[n].pinned) node_read(t, n);
   for (int32_t r = 0; r < task->num_results; ++r)

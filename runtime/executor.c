@@ -187,7 +187,8 @@ static ptc_status_t launch_on_device(ptc_diag_t *diag, ptc_executor_t *executor,
   for (int32_t i = 0; i < step->num_args; i++)
     args[i] = device_address(executor, address_of(executor, &step->args[i]));
   const int64_t begin = executor->profiling ? now_ns() : 0;
-  PTC_TRY(device->launch(device, diag, step->kernel, args, step->num_args, executor->turns));
+  PTC_TRY(device->launch(device, diag, step->stream, step->kernel, args, step->num_args,
+                         executor->turns));
   if (!executor->profiling) return PTC_OK;
   int32_t fault;
   PTC_TRY(device->finish(device, diag, &fault));
@@ -232,9 +233,10 @@ static void copy_tile(void *arg, int32_t thread, int64_t phase, int64_t tile) {
 
 static ptc_status_t copy_on_device(ptc_diag_t *diag, ptc_executor_t *executor,
                                    const ptc_step_t *step) {
-  return executor->device->copy(
-      executor->device, diag, device_address(executor, address_of(executor, &step->args[1])),
-      device_address(executor, address_of(executor, &step->args[0])), step->args[0].bytes);
+  return executor->device->copy(executor->device, diag, step->stream,
+                                device_address(executor, address_of(executor, &step->args[1])),
+                                device_address(executor, address_of(executor, &step->args[0])),
+                                step->args[0].bytes);
 }
 
 static void run_copy(ptc_executor_t *executor, const ptc_step_t *step) {
@@ -295,7 +297,8 @@ static ptc_status_t run_transfer(ptc_diag_t *diag, ptc_executor_t *executor,
 }
 
 static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_step_t *steps,
-                              int32_t num_steps, int32_t level);
+                              int32_t num_steps, int32_t level, const ptc_step_t *repeat,
+                              int64_t trip);
 
 // For one micro-batch.
 static ptc_status_t run_call(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_step_t *step,
@@ -303,16 +306,44 @@ static ptc_status_t run_call(ptc_diag_t *diag, ptc_executor_t *executor, const p
   const ptc_task_t *task = &executor->plan->tasks[step->task];
   executor->turns[level] = step->micro;
   executor->turns[level + 1] = step->slot;
-  PTC_TRY(run_steps(diag, executor, task->steps, task->num_steps, level + 2));
+  PTC_TRY(run_steps(diag, executor, task->steps, task->num_steps, level + 2, NULL, 0));
   executor->turns[level] = executor->turns[level + 1] = 0;
   return PTC_OK;
 }
 
-// |level|: number of axes and enclosing repeats.
+static ptc_status_t run_repeat(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_step_t *step,
+                               int32_t level) {
+  int64_t trip, end;
+  for (ptc_repeat_trips(step, &trip, &end); trip < end; trip++)
+    PTC_TRY(run_steps(diag, executor, step->body, step->num_steps, level + 1, step, trip));
+  executor->turns[level] = 0;
+  return PTC_OK;
+}
+
+// Makes the step's stream wait for its events.
+static ptc_status_t wait_for_events(ptc_diag_t *diag, ptc_executor_t *executor,
+                                    const ptc_step_t *step) {
+  ptc_device_t *device = executor->device;
+  for (int32_t w = 0; device && w < step->num_waits; w++)
+    PTC_TRY(device->wait(device, diag, step->stream, step->waits[w]));
+  return PTC_OK;
+}
+
+static ptc_status_t record_event(ptc_diag_t *diag, ptc_executor_t *executor,
+                                 const ptc_step_t *step) {
+  ptc_device_t *device = executor->device;
+  if (!device || !step->record) return PTC_OK;
+  return device->record(device, diag, step->stream, step->record);
+}
+
+// |level|: number of axes and enclosing repeats; |repeat|: the innermost one, whose trip |trip| it is, or NULL.
 static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_step_t *steps,
-                              int32_t num_steps, int32_t level) {
+                              int32_t num_steps, int32_t level, const ptc_step_t *repeat,
+                              int64_t trip) {
   for (int32_t i = 0; i < num_steps; i++) {
     const ptc_step_t *step = &steps[i];
+    if (!ptc_repeat_turn(repeat, step, trip, &executor->turns[repeat ? level - 1 : 0])) continue;
+    PTC_TRY(wait_for_events(diag, executor, step));
     switch (step->kind) {
       case PTC_STEP_LAUNCH: PTC_TRY(launch_kernel(diag, executor, step)); break;
       case PTC_STEP_COPY:
@@ -321,18 +352,13 @@ static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const 
         else
           run_copy(executor, step);
         break;
-      case PTC_STEP_REPEAT:
-        for (int64_t t = 0; t < step->count; t++) {
-          executor->turns[level] = step->reverse ? step->count - 1 - t : t;
-          PTC_TRY(run_steps(diag, executor, step->body, step->num_steps, level + 1));
-        }
-        executor->turns[level] = 0;
-        break;
+      case PTC_STEP_REPEAT: PTC_TRY(run_repeat(diag, executor, step, level)); break;
       case PTC_STEP_COLLECTIVE: PTC_TRY(run_collective(diag, executor, step)); break;
       case PTC_STEP_CALL: PTC_TRY(run_call(diag, executor, step, level)); break;
       case PTC_STEP_SEND:
       case PTC_STEP_RECV: PTC_TRY(run_transfer(diag, executor, step)); break;
     }
+    PTC_TRY(record_event(diag, executor, step));
   }
   return PTC_OK;
 }
@@ -346,12 +372,12 @@ ptc_status_t ptc_executor_run(ptc_diag_t *diag, ptc_executor_t *executor, const 
   if (executor->device) {
     int32_t fault = -1;
     PTC_TRY(send_views(diag, executor));
-    PTC_TRY(run_steps(diag, executor, task->steps, task->num_steps, level));
+    PTC_TRY(run_steps(diag, executor, task->steps, task->num_steps, level, NULL, 0));
     PTC_TRY(executor->device->finish(executor->device, diag, &fault));
     return fault < 0 ? PTC_OK : report_fault(diag, &executor->plan->kernels[fault], 1);
   }
   for (int32_t t = 0; t < ptc_thread_pool_size(executor->pool); t++) executor->calls[t].fault = 0;
-  return run_steps(diag, executor, task->steps, task->num_steps, level);
+  return run_steps(diag, executor, task->steps, task->num_steps, level, NULL, 0);
 }
 
 // --- profile

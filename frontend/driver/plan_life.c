@@ -65,14 +65,16 @@ static void walk_step(walk_t *walk, const ptc_step_t *step) {
   walk->life->steps[walk->moment++] = step;
 }
 
-static void walk_steps(walk_t *walk, const ptc_step_t *steps, int32_t num_steps, int32_t level) {
+// |repeat|: whose trip |trip| they are, or NULL.
+static void walk_steps(walk_t *walk, const ptc_step_t *steps, int32_t num_steps, int32_t level,
+                       const ptc_step_t *repeat, int64_t trip) {
   for (int32_t i = 0; i < num_steps; i++) {
     const ptc_step_t *step = &steps[i];
+    if (!ptc_repeat_turn(repeat, step, trip, &walk->turns[repeat ? level - 1 : 0])) continue;
     if (step->kind == PTC_STEP_REPEAT) {
-      for (int64_t t = 0; t < step->count; t++) {
-        walk->turns[level] = step->reverse ? step->count - 1 - t : t;
-        walk_steps(walk, step->body, step->num_steps, level + 1);
-      }
+      int64_t next, end;
+      for (ptc_repeat_trips(step, &next, &end); next < end; next++)
+        walk_steps(walk, step->body, step->num_steps, level + 1, step, next);
       walk->turns[level] = 0;
       continue;
     }
@@ -80,7 +82,7 @@ static void walk_steps(walk_t *walk, const ptc_step_t *steps, int32_t num_steps,
       const ptc_task_t *task = &walk->plan->tasks[step->task];
       walk->turns[level] = step->micro;
       walk->turns[level + 1] = step->slot;
-      walk_steps(walk, task->steps, task->num_steps, level + 2);
+      walk_steps(walk, task->steps, task->num_steps, level + 2, NULL, 0);
       walk->turns[level] = walk->turns[level + 1] = 0;
       continue;
     }
@@ -155,7 +157,7 @@ void ptc_plan_life_init(const ptc_plan_t *plan, const ptc_task_t *task, ptc_plan
   life->steps = PTC_ARENA_ARRAY(arena, const ptc_step_t *, life->num_moments + 1);
   life->live_bytes = PTC_ARENA_ARRAY(arena, int64_t, life->num_moments + 1);
   begin_globals(&walk);
-  walk_steps(&walk, task->steps, task->num_steps, plan->mesh.num_axes);
+  walk_steps(&walk, task->steps, task->num_steps, plan->mesh.num_axes, NULL, 0);
   end_task(&walk, task, count);
   collect(&walk);
   PTC_VEC_FREE(&walk.lives);

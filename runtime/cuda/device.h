@@ -1,4 +1,4 @@
-// A CUDA device: one arena, one stream, the kernels of a plan as loaded modules.
+// A CUDA device: one arena, the streams and events of a plan, its kernels as loaded modules.
 #ifndef PTC_RUNTIME_CUDA_DEVICE_H_
 #define PTC_RUNTIME_CUDA_DEVICE_H_
 

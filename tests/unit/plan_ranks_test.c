@@ -8,7 +8,7 @@
 
 static const char good_json[] =
     "{\n"
-    "\"version\": 1,\n"
+    "\"version\": 2,\n"
     "\"model\": \"tiny\",\n"
     "\"target\": \"cpu\",\n"
     "\"compiler_flags\": \"\",\n"
@@ -29,7 +29,7 @@ static const char good_json[] =
     "}\n";
 
 static const char good_steps[] =
-    "steps 1\n"
+    "steps 2\n"
     "kernel make \"\"\n"
     "  params out:64\n"
     "  run 1: 1\n"
@@ -53,13 +53,16 @@ static const char good_steps[] =
     "  launch make 3:64  # part\n"
     "  launch make 4:64  # tokens\n"
     "  repeat 2\n"
+    "    with stream 1 ahead -1 record 1\n"
     "    all_reduce sum f32 over dp at \"tiny.ptm\":7\n"
     "      part 1:64 5[1+t0]:64  # whole sum\n"
     "    end\n"
     "  end\n"
+    "  with stream 2 wait 1 3 record 2\n"
     "  all_gather f32 over dp tp\n"
     "    part 3:64 2:480 out 2 32 240  # part gathered\n"
     "  end\n"
+    "  with wait 2 record 3\n"
     "  copy 2:480 6:480  # gathered parts\n"
     "  reduce_scatter max f32 over dp tp\n"
     "    part 6:480 3:64 in 2 32 240  # parts part\n"
@@ -103,6 +106,16 @@ static void test_round_trip(void) {
   CU_ASSERT(gather->kind == PTC_COLLECTIVE_ALL_GATHER && gather->num_axes == 2);
   CU_ASSERT(gather->parts[0].out.row == 240 && gather->parts[0].in.row == 64);
   CU_ASSERT_EQUAL(train->steps[6].collective->reduce, PTC_REDUCE_MAX);
+  CU_ASSERT_EQUAL(ptc_plan_num_streams(plan), 3);
+  CU_ASSERT_EQUAL(ptc_plan_num_events(plan), 3);
+  // A turn late: two turns in the second and third trip.
+  const ptc_step_t *repeat = &train->steps[3];
+  int64_t first, end, turn = -1;
+  ptc_repeat_trips(repeat, &first, &end);
+  CU_ASSERT(first == 0 && end == 3);
+  CU_ASSERT_FALSE(ptc_repeat_turn(repeat, repeat->body, 0, &turn));
+  CU_ASSERT(ptc_repeat_turn(repeat, repeat->body, 1, &turn) && turn == 0);
+  CU_ASSERT(ptc_repeat_turn(repeat, repeat->body, 2, &turn) && turn == 1);
   ptc_str_deinit(&json);
   ptc_str_deinit(&steps);
   ptc_plan_destroy(plan);
@@ -331,7 +344,7 @@ static void test_replay(void) {
   static const struct {
     const char *from, *to, *id;
   } rows[] = {
-      {"steps 1", "steps 1", "none"},
+      {"steps 2", "steps 2", "none"},
       {"  launch make 3:64  # part\n", "", "plan-uninitialized"},
       {"  launch make 4:64  # tokens\n", "", "plan-uninitialized"},
       // Only the ranks with tp = 3 read beyond what was written.

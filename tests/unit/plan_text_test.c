@@ -8,7 +8,7 @@
 
 static const char good_json[] =
     "{\n"
-    "\"version\": 1,\n"
+    "\"version\": 2,\n"
     "\"model\": \"tiny\",\n"
     "\"target\": \"cpu\",\n"
     "\"compiler_flags\": \"-O3 \\\"x\\\"\",\n"
@@ -41,7 +41,7 @@ static const char good_json[] =
     "}\n";
 
 static const char good_steps[] =
-    "steps 1\n"
+    "steps 2\n"
     "kernel k0_gelu \"gelu\\tof x\" at \"tiny.ptm\":12\n"
     "  params in:64 out:64/0 inout:4\n"
     "  run 1: 4 2\n"
@@ -153,9 +153,10 @@ typedef struct broken_s {
 } broken_t;
 
 static const broken_t broken_steps[] = {
-    {"steps 1", "", "plan-text", 2},
-    {"steps 1", "steps 2", "plan-text", 1},
-    {"steps 1", "steps 1 2", "plan-text", 1},
+    {"steps 2", "", "plan-text", 2},
+    {"steps 2", "steps 1", "plan-version", 1},
+    {"steps 2", "steps 3", "plan-version", 1},
+    {"steps 2", "steps 2 3", "plan-text", 1},
     {"kernel k0", "colonel k0", "plan-text", 2},
     {"\\tof x", "\\qof", "plan-text", 2},
     {"of x\"", "of x", "plan-text", 2},
@@ -235,6 +236,18 @@ static const broken_t broken_steps[] = {
     {" 2:4  # 'b", "  # 'b", "plan-ref", 30},
     {"3[t0]:64 2[t1]:4 4:256", "3[t0]:64 2[t1]:4 4@256:256", "plan-ref", 32},
     {"    end\n    copy", "    copy", "plan-text", 36},
+    {"    copy 3[1", "    with stream 1\n    copy 3[1", "plan-order", 34},
+    {"    copy 3[1", "    with stream 16\n    copy 3[1", "plan-order", 34},
+    {"    copy 3[1", "    with wait 0\n    copy 3[1", "plan-order", 34},
+    {"    copy 3[1", "    with wait 65537\n    copy 3[1", "plan-order", 34},
+    {"    copy 3[1", "    with record 65537\n    copy 3[1", "plan-order", 34},
+    {"    copy 3[1", "    with wait\n    copy 3[1", "plan-text", 34},
+    {"    copy 3[1", "    with record\n    copy 3[1", "plan-text", 34},
+    {"    copy 3[1", "    with ahead 1025\n    copy 3[1", "plan-limit", 34},
+    {"    copy 3[1", "    with ahead\n    copy 3[1", "plan-text", 34},
+    {"    copy 3[1", "    with record 1 wait 1\n    copy 3[1", "plan-text", 34},
+    {"    repeat 2\n", "    with wait 1\n    repeat 2\n", "plan-order", 31},
+    {"  copy 1:64 3:64", "  with ahead 1\n  copy 1:64 3:64", "plan-order", 24},
 };
 
 // Lines of the table refer to this text; a replacement keeps the number of lines but where it says so.
@@ -278,9 +291,9 @@ static void test_broken_steps(void) {
 }
 
 static const broken_t broken_json[] = {
-    {"\"version\": 1,", "\"version\": 1", "plan-json", 3},
-    {"\"version\": 1,", "\"version\": 2,", "plan-json", 1},
-    {"\"version\": 1,", "\"version\": \"1\",", "plan-json", 1},
+    {"\"version\": 2,", "\"version\": 1", "plan-json", 3},
+    {"\"version\": 2,", "\"version\": 1,", "plan-version", 1},
+    {"\"version\": 2,", "\"version\": \"1\",", "plan-json", 1},
     {"\"seq\": 8,", "\"seq\": -8,", "plan-json", 1},
     {"\"seq\": 8,", "\"seq\": 9223372036854775807,", "plan-json", 1},
     {"\"seq\": 8,", "\"sec\": 8,", "plan-json", 1},
@@ -327,7 +340,7 @@ static void test_limits(void) {
   ptc_str_t steps = {0};
   ptc_str_append(
       &steps,
-      "steps 1\nkernel k0_gelu \"\"\n  params in:4 out:4\n  run 1: 1\n  needs workspace 0 "
+      "steps 2\nkernel k0_gelu \"\"\n  params in:4 out:4\n  run 1: 1\n  needs workspace 0 "
       "scratch 0 flops 0 bytes 0\nkernel k1_sum \"\"\n  params\n  run 1: 1\n  needs "
       "workspace 0 scratch 0 flops 0 bytes 0\nbuffer 0 \"a\" temp f32 []\n  at "
       "0+0*1000000\nbuffer 1 \"b\" temp f32 []\n  at 64\ntask \"t\"\n  repeat 1000\n    repeat "
@@ -336,7 +349,7 @@ static void test_limits(void) {
   for (int i = 0; i < 90; ++i) ptc_str_append(&steps, "        launch k0_gelu 0[t2]:4 1:4\n");
   ptc_str_append(&steps, "      end\n    end\n  end\nend\n");
   static const char json[] =
-      "{\"version\": 1, \"model\": \"\", \"target\": \"\", \"compiler_flags\": \"\", "
+      "{\"version\": 2, \"model\": \"\", \"target\": \"\", \"compiler_flags\": \"\", "
       "\"arena_bytes\": "
       "128, \"bound_bytes\": 0, \"batch\": 0, \"seq\": 0, \"flops_per_step\": 0, \"hashes\": "
       "{\"k0_gelu\": \"0\", \"k1_sum\": \"0\"}, \"globals\": [], \"settings\": []}";
