@@ -5,7 +5,8 @@
 //
 //   samples      b lies on dp and ep, the first other dim of an input on cp; inputs are whole on every device, `shard`
 //                takes the part
-//   parameters   `shard` statements, else sets of dim names are laid on tp (partition_search.c)
+//   parameters   `shard` statements, else sets of dim names are laid on tp (partition_search.c), groups of products on ep
+//                (partition_groups.c)
 //   gradients    of parameters stay partial up to the optimizer, which needs the sum: one all_reduce
 //   ZeRO         states are sharded over the data axes: the sum is a reduce_scatter, and the parameter is gathered at
 //                the start of the step (1, 2) or where a turn uses it (3)

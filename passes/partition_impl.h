@@ -26,6 +26,8 @@ typedef struct ptc_part_layout_s {
 typedef struct ptc_part_mark_s {
   const ptc_type_t *home;  // the parameter's, with the dim names of this value; may be NULL
   const char *dim;         // where ZeRO wants it; NULL: the state is not sharded
+  ptc_axis_ref_t axes[PTC_MAX_AXES];  // over which: the data axes that the parameter leaves free
+  int32_t num_axes;
 } ptc_part_mark_t;
 
 typedef struct ptc_part_s {
@@ -67,6 +69,11 @@ ptc_status_t ptc_part_lay_out(ptc_part_t *p);
 // The maps of |func| and the types of its arguments.
 void ptc_part_begin_func(ptc_part_t *p, ptc_func_t *func);
 void ptc_part_end_func(ptc_part_t *p);
+
+// --- partition_groups.c
+// The dim of the parameter that is a group of every product of activations with it (the experts of a mixture); NULL if
+// there is none.
+const char *ptc_part_group_dim(const ptc_part_t *p, const ptc_global_t *global);
 
 // --- partition_type.c: types with other shardings; all in the module's arena
 // |type| with these axes on its dim at |at|.

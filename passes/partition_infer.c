@@ -179,11 +179,22 @@ static ptc_status_t infer_home(ptc_part_t *p, ptc_op_t *op) {
   return status;
 }
 
-// Remembers what the op needs whole of an activation that lies in parts on tp.
+// Whether all_to_all alone leads from one type to the other: the value takes as many bytes there.
+static bool only_moves(ptc_part_t *p, const ptc_type_t *from, const ptc_type_t *to) {
+  ptc_part_step_t steps[PTC_PART_MAX_STEPS];
+  const int32_t count = ptc_part_plan(p, from, to, steps);
+  for (int32_t i = 0; i < count; i++)
+    if (steps[i].opcode != PTC_OP_ALL_TO_ALL) return false;
+  return count > 0;
+}
+
+// Remembers what the op needs of an activation: whole what lies in parts on tp, elsewhere what all_to_all moves.
 static void note_gathered(ptc_part_t *p, const ptc_op_t *op, const ptc_type_t *const *operands) {
   const ptc_axis_ref_t *tp = &p->axis[PTC_AXIS_TP];
   for (int32_t i = 0; i < op->num_operands; i++) {
     const ptc_type_t *type = op->operands[i]->type, *target = operands[i];
+    if (ptc_part_is_activation(p, type) && only_moves(p, type, target))
+      ptc_map_set(&p->gathered, op->operands[i], (void *)(uintptr_t)target);
     if (!p->parallel.sequence_parallel || !ptc_part_is_activation(p, type) ||
         ptc_part_is_partial(type))
       continue;

@@ -21,6 +21,8 @@ typedef struct factor_s {
   bool weight;    // a parameter has it on these axes
   bool summed;    // it is not in the result
   bool private;   // of operand 0 alone: a dim that is walked along
+  bool cedes;     // private, and its axes may go to a dim that the operand has beside it
+  bool beside;    // such a dim
 } factor_t;
 
 typedef struct factors_s {
@@ -200,6 +202,8 @@ static bool is_summed(const ptc_op_t *op, const char *name) {
 
 // Whether |a| keeps an axis that |b| wants too.
 static bool keeps(const factor_t *a, const factor_t *b) {
+  if (a->cedes && b->beside) return false;
+  if (b->cedes && a->beside) return true;
   if (a->weight != b->weight) return a->weight;
   if (a->summed != b->summed) return b->summed;
   return a->bytes >= b->bytes;
@@ -223,6 +227,24 @@ static void resolve_conflicts(factors_t *f) {
   }
 }
 
+// What gather looks up in data, not in a parameter: the axes of a dim that is walked along may go to a dim beside it, by
+// an all_to_all of the parts, or stay, and then every device has sums of the whole result. What moves less is
+// done: experts' results go back to the devices of the samples.
+static void find_ceding(const ptc_part_t *p, const ptc_op_t *op, const ptc_type_t *const *types,
+                        factors_t *f) {
+  if (op->opcode != PTC_OP_GATHER || ptc_map_get(&p->weights, op->operands[0])) return;
+  int64_t shards = 1, staying = ptc_type_num_bytes(op->results[0]->type);
+  for (int32_t d = 0; d < types[0]->num_dims; d++)
+    if (is_private(op, 0, types[0]->dims[d].name))
+      shards *= ptc_dim_num_shards(&p->module->mesh, &types[0]->dims[d]);
+  for (int32_t i = 1; i < op->num_operands; i++) staying += ptc_type_num_bytes(types[i]);
+  if (ptc_type_num_bytes(types[0]) / shards > staying) return;
+  for (int32_t i = 0; i < f->count; i++) {
+    f->items[i].cedes = f->items[i].private;
+    f->items[i].beside = !f->items[i].private && ptc_type_has_dim(types[0], f->items[i].name);
+  }
+}
+
 // |split|: dims that must be whole may be sharded, for the split form.
 static void find_factors(ptc_part_t *p, const ptc_op_t *op, const ptc_type_t *const *types,
                          bool split, factors_t *f) {
@@ -243,6 +265,7 @@ static void find_factors(ptc_part_t *p, const ptc_op_t *op, const ptc_type_t *co
   }
   for (int32_t i = 0; i < f->count; i++)
     if (f->items[i].whole) f->items[i].num_axes = 0;
+  find_ceding(p, op, types, f);
   resolve_conflicts(f);
 }
 

@@ -225,14 +225,24 @@ static const ptc_type_t *lay_by_names(ptc_part_t *p, const ptc_type_t *type) {
   return type;
 }
 
+static const ptc_type_t *lay_groups(ptc_part_t *p, const ptc_global_t *global,
+                                    const ptc_type_t *type) {
+  const char *dim = p->parallel.size[PTC_AXIS_EP] > 1 ? ptc_part_group_dim(p, global) : NULL;
+  if (!dim) return type;
+  return lay_dim(p, type, ptc_type_find_dim(type, dim), &p->axis[PTC_AXIS_EP], 1, 1);
+}
+
 // ZeRO: over the data axes that the parameter does not use, on the outermost dim that divides, else on the outermost that
 // can be padded.
 static const ptc_type_t *lay_state(ptc_part_t *p, const ptc_type_t *home) {
-  if (p->parallel.zero == 0 || p->num_data == 0) return home;
+  ptc_axis_ref_t axes[PTC_NUM_DEVICE_AXES];
+  int32_t num_axes = 0;
+  for (int32_t i = 0; i < p->num_data; i++)
+    if (ptc_part_is_free(home, &p->data[i], 1)) axes[num_axes++] = p->data[i];
+  if (p->parallel.zero == 0 || num_axes == 0) return home;
   for (int pads = 0; pads < 2; pads++) {
     for (int32_t i = 0; i < home->num_dims; i++) {
-      const ptc_type_t *stored =
-          lay_dim(p, home, i, p->data, p->num_data, pads ? PTC_PART_MIN_SHARD : 0);
+      const ptc_type_t *stored = lay_dim(p, home, i, axes, num_axes, pads ? PTC_PART_MIN_SHARD : 0);
       if (stored != home) return stored;
     }
   }
@@ -260,6 +270,7 @@ ptc_status_t ptc_part_lay_out(ptc_part_t *p) {
     if (global->kind != PTC_GLOBAL_PARAM) continue;
     const ptc_type_t *home = ptc_part_whole(p, global->type, NULL);
     PTC_TRY(lay_by_statements(p, global, &home));
+    home = lay_groups(p, global, home);
     home = lay_by_names(p, home);
     const bool frozen = ptc_attrs_bool(&global->attrs, "frozen", false);
     p->layouts[g] =
@@ -303,6 +314,8 @@ static const char *old_name(const ptc_op_t *rename, const char *dim) {
 static const ptc_part_mark_t *renamed_mark(ptc_part_t *p, const ptc_op_t *rename,
                                            const ptc_part_mark_t *mark) {
   ptc_part_mark_t *old = PTC_ARENA_NEW(p->scratch, ptc_part_mark_t);
+  *old = *mark;
+  old->home = NULL;
   old->dim = old_name(rename, mark->dim);
   if (!mark->home) return old;
   ptc_dim_t dims[PTC_MAX_DIMS];
@@ -369,9 +382,13 @@ static const ptc_part_mark_t *mark_of(const ptc_part_t *p, const ptc_global_t *g
   ptc_part_mark_t *mark = PTC_ARENA_NEW(p->scratch, ptc_part_mark_t);
   const ptc_part_layout_t *layout = &p->layouts[global->index];
   mark->home = layout->home;
-  for (int32_t i = 0; layout->home && i < layout->home->num_dims; i++)
-    if (layout->stored->dims[i].num_axes != layout->home->dims[i].num_axes)
-      mark->dim = layout->home->dims[i].name;
+  for (int32_t i = 0; layout->home && i < layout->home->num_dims; i++) {
+    const ptc_dim_t *stored = &layout->stored->dims[i], *home = &layout->home->dims[i];
+    if (stored->num_axes == home->num_axes) continue;
+    mark->dim = home->name;
+    for (int32_t a = home->num_axes; a < stored->num_axes; a++)
+      mark->axes[mark->num_axes++] = stored->axes[a];
+  }
   return mark;
 }
 

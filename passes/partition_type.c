@@ -102,12 +102,11 @@ const ptc_type_t *ptc_part_reduced(ptc_part_t *p, const ptc_value_t *value, cons
   const ptc_type_t *whole = ptc_part_with_partial(p, type, rest, num_rest), *part = NULL;
   const ptc_part_mark_t *mark = ptc_map_get(&p->grads, value);
   if (mark && mark->dim && sum && p->parallel.zero >= 1) {
-    ptc_axis_ref_t extra[PTC_MAX_AXES];
-    int32_t num_extra = 0;
-    for (int32_t i = 0; i < p->num_data; i++)
-      if (ptc_axes_find(axes, num_axes, p->data[i]) >= 0) extra[num_extra++] = p->data[i];
+    bool all = true;
+    for (int32_t i = 0; i < mark->num_axes; i++)
+      all &= ptc_axes_find(axes, num_axes, mark->axes[i]) >= 0;
     const int32_t at = ptc_type_find_dim(type, mark->dim);
-    if (at >= 0 && num_extra == p->num_data) part = scattered(p, whole, at, extra, num_extra, true);
+    if (at >= 0 && all) part = scattered(p, whole, at, mark->axes, mark->num_axes, true);
   } else if (p->parallel.sequence_parallel && sum && ptc_part_is_activation(p, type)) {
     const ptc_axis_ref_t *tp = &p->axis[PTC_AXIS_TP];
     if (ptc_axes_find(axes, num_axes, *tp) < 0) return whole;

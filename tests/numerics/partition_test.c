@@ -14,7 +14,7 @@
 #include "tests/support/unit.h"
 
 typedef struct setup_s {
-  int dp, cp, tp, zero, micro_batch;
+  int dp, ep, cp, tp, zero, micro_batch;
   bool sequence_parallel;
   const char *recompute;
 } setup_t;
@@ -37,12 +37,22 @@ static const setup_t setups[] = {
 };
 enum { NUM_SETUPS = sizeof(setups) / sizeof(*setups) };
 
+// For mixtures of experts, which lie on ep.
+static const setup_t expert_setups[] = {
+    {.ep = 2},
+    {.ep = 4, .zero = 1},
+    {.dp = 2, .ep = 2, .zero = 3, .micro_batch = 1, .recompute = "full"},
+    {.ep = 2, .tp = 2, .zero = 2, .sequence_parallel = true},
+    {.ep = 2, .cp = 2, .micro_batch = 1, .recompute = "selective"},
+};
+
 static void set_axis(ptc_module_t *module, const char *name, int size) {
   ptc_attrs_set_int(module, &module->config, name, size > 0 ? size : 1);
 }
 
 static void configure(ptc_module_t *module, const setup_t *s) {
   set_axis(module, "dp", s->dp);
+  set_axis(module, "ep", s->ep);
   set_axis(module, "cp", s->cp);
   set_axis(module, "tp", s->tp);
   ptc_attrs_set_int(module, &module->config, "zero", s->zero);
@@ -52,9 +62,10 @@ static void configure(ptc_module_t *module, const setup_t *s) {
 }
 
 static void describe(const char *model, const setup_t *s, char out[128]) {
-  snprintf(out, 128, "%s dp=%d,cp=%d,tp=%d,zero=%d,micro_batch=%d%s%s%s", model, s->dp, s->cp,
-           s->tp, s->zero, s->micro_batch, s->sequence_parallel ? ",sequence_parallel=on" : "",
-           s->recompute ? ",recompute=" : "", s->recompute ? s->recompute : "");
+  snprintf(out, 128, "%s dp=%d,ep=%d,cp=%d,tp=%d,zero=%d,micro_batch=%d%s%s%s", model, s->dp, s->ep,
+           s->cp, s->tp, s->zero, s->micro_batch,
+           s->sequence_parallel ? ",sequence_parallel=on" : "", s->recompute ? ",recompute=" : "",
+           s->recompute ? s->recompute : "");
 }
 
 static bool compare(const small_model_t *model, const setup_t *s) {
@@ -102,6 +113,13 @@ static void test_models(void) {
     for (int i = 0; i < NUM_SETUPS; i++)
       if (all || only || (i + 5 * m) % 7 == 0) (void)compare(&small_models[m], &setups[i]);
   }
+}
+
+static void test_experts(void) {
+  static const char *const models[] = {"mixtral", "deepseek_v2"};
+  for (size_t m = 0; m < sizeof(models) / sizeof(*models); m++)
+    for (size_t i = 0; i < sizeof(expert_setups) / sizeof(*expert_setups); i++)
+      (void)compare(small_model_find(models[m]), &expert_setups[i]);
 }
 
 // --- bits
@@ -219,7 +237,7 @@ static counts_t count_collectives(const ptc_op_t *region) {
 static const ptc_op_t *find_region(const ptc_module_t *module, bool reverse) {
   const ptc_func_t *func = ptc_module_find_func(module, "train");
   for (const ptc_op_t *op = func->body->first; op; op = op->next)
-    if (op->body && ptc_op_bool(op, "reverse") == reverse && op->num_carry == 1 &&
+    if (op->body && ptc_op_bool(op, "reverse") == reverse && op->num_carry >= 1 &&
         op->results[0]->type->num_dims == 3)
       return op;
   return NULL;
@@ -303,6 +321,24 @@ static double sent_bytes(const ptc_module_t *module, const ptc_block_t *block, b
     for (int32_t d = 0; d < type->num_dims; d++)
       whole *= (double)ptc_dim_local_extent(&module->mesh, &type->dims[d]);
     bytes += (op->opcode == PTC_OP_ALL_REDUCE ? 2 : 1) * whole * (group - 1) / group;
+  }
+  return bytes;
+}
+
+// The same of the all_to_all of a region's turn.
+static double all_to_all_bytes(const ptc_module_t *module, const ptc_op_t *region) {
+  double bytes = 0;
+  for (const ptc_op_t *op = region->body->first; op; op = op->next) {
+    if (op->opcode != PTC_OP_ALL_TO_ALL) continue;
+    ptc_axis_ref_t axes[PTC_MAX_AXES];
+    int32_t num_axes;
+    CU_ASSERT_FATAL(ptc_axes_parse(module, ptc_op_string(op, "axes"), axes, &num_axes));
+    const double group = (double)ptc_axes_size(&module->mesh, axes, num_axes);
+    const ptc_type_t *type = op->operands[0]->type;
+    double local = (double)ptc_dtype_bytes(type->dtype);
+    for (int32_t d = 0; d < type->num_dims; d++)
+      local *= (double)ptc_dim_local_extent(&module->mesh, &type->dims[d]);
+    bytes += local * (group - 1) / group;
   }
   return bytes;
 }
@@ -396,6 +432,39 @@ static void test_tensor_volume(void) {
   }
 }
 
+// Experts on ep: two all_to_all of the experts' slots forward and two backward, each of (e - 1) / e of the slots for the
+// samples of a device. The slots are those of the tokens' choices and the room that the model leaves: 1.25 times.
+static void test_expert_volume(void) {
+  const ptc_override_t more[] = {{"layers", "3"},
+                                 {"d", "32"},
+                                 {"seq", "16"},
+                                 {"train.batch", "8"},
+                                 {"train.precision", "f32"}};
+  const double choices = 16 * 2, slots = 4 * 10, d = 32;
+  for (int ep = 2; ep <= 4; ep *= 2) {
+    const setup_t s = {.dp = 8 / (2 * ep), .ep = ep};
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_module_t *module = compile("mixtral", &s, more, 5, &diag);
+    double bytes = 0;
+    for (int reverse = 0; reverse < 2; reverse++) {
+      const ptc_op_t *region = find_region(module, reverse);
+      CU_ASSERT_FATAL(region != NULL);
+      const counts_t c = count_collectives(region);
+      CU_ASSERT_EQUAL(c.all_to_all, 2);
+      CU_ASSERT_EQUAL(c.all_gather + c.reduce_scatter, 0);
+      bytes += all_to_all_bytes(module, region);
+    }
+    const double samples = 2, one = samples * choices * d * 4 * (ep - 1) / ep;
+    CU_ASSERT_EQUAL(bytes, 4 * one * slots / choices);
+    const ptc_type_t *gate = ptc_module_find_global(module, "moe.*.gate")->type;
+    CU_ASSERT_EQUAL(gate->dims[0].num_axes, 1);
+    CU_ASSERT_EQUAL(ptc_module_find_global(module, "moe.*.router")->type->dims[1].num_axes, 0);
+    ptc_module_destroy(module);
+    ptc_diag_deinit(&diag);
+  }
+}
+
 // Two key heads on four devices: they lie on the major part of tp, the groups of query heads on the minor one.
 static void test_few_key_heads(void) {
   const ptc_override_t more[] = {
@@ -479,11 +548,13 @@ static void test_refused(void) {
 }
 
 static const unit_test_t tests[] = {{"models", test_models},
+                                    {"experts", test_experts},
                                     {"initial bits", test_initial_bits},
                                     {"bits of ZeRO", test_zero_bits},
                                     {"Megatron", test_megatron},
                                     {"volume of ZeRO", test_zero_volume},
                                     {"volume of tensor parallelism", test_tensor_volume},
+                                    {"volume of experts", test_expert_volume},
                                     {"few key heads", test_few_key_heads},
                                     {"world", test_world},
                                     {"refused", test_refused}};

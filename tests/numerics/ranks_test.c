@@ -11,7 +11,7 @@
 
 static const struct {
   const char *name;
-  int dp, cp, tp, zero, micro_batch;
+  int dp, ep, cp, tp, zero, micro_batch;
   bool sequence_parallel;
 } meshes[] = {
     {"dp 2", .dp = 2},
@@ -22,6 +22,8 @@ static const struct {
     {"tp 2, sp", .tp = 2, .sequence_parallel = true},
     {"cp 2", .cp = 2},
     {"dp 2, cp 2, zero 2", .dp = 2, .cp = 2, .zero = 2},
+    {"ep 2", .ep = 2},
+    {"dp 2, ep 2, zero 3", .dp = 2, .ep = 2, .zero = 3},
 };
 enum { NUM_MESHES = sizeof meshes / sizeof *meshes };
 
@@ -43,6 +45,7 @@ static bool run_on(const small_model_t *model, int mesh, int zero, rank_run_t *o
   bool ok = module != NULL;
   if (ok && mesh >= 0) {
     set(module, "dp", meshes[mesh].dp);
+    set(module, "ep", meshes[mesh].ep);
     set(module, "cp", meshes[mesh].cp);
     set(module, "tp", meshes[mesh].tp);
     ptc_attrs_set_int(module, &module->config, "zero", zero >= 0 ? zero : meshes[mesh].zero);
@@ -87,7 +90,7 @@ static void test_meshes(void) {
   static const struct {
     const char *model;
     unsigned meshes;  // bits
-  } few[] = {{"gpt2_dropout", 0x17}, {"llama3", 0x28}};
+  } few[] = {{"gpt2_dropout", 0x17}, {"llama3", 0x28}, {"mixtral", 0x300}};
   for (size_t i = 0; i < sizeof few / sizeof *few && !wants_all(); i++) {
     const small_model_t *model = small_model_find(few[i].model);
     rank_run_t one;
