@@ -372,4 +372,9 @@ ptc_status_t ptc_plan_verify_stages(ptc_diag_t *diag, const ptc_plan_t *const *s
 // written to its instance. Errors: "plan-uninitialized", "plan-overwritten" (PTC_INVALID_INPUT), "plan-limit".
 ptc_status_t ptc_plan_verify(ptc_diag_t *diag, const ptc_plan_t *plan);
 
+// Proves of a placed plan that ptc_plan_check accepts that its events order all that must be: of two steps that touch the
+// same bytes, one of which writes them, the later one begins when the earlier one is done. What is touched is taken over
+// all ranks at once. Errors: "plan-race" (two steps, and what they touch), "plan-event" (nothing records it), "plan-limit".
+ptc_status_t ptc_plan_verify_order(ptc_diag_t *diag, const ptc_plan_t *plan);
+
 #endif  // PTC_IR_PLAN_H_

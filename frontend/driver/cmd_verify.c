@@ -12,7 +12,8 @@ static const char usage[] =
     "Proves what the compiler proved, from the plan's files alone: every step's accesses lie in "
     "their\n"
     "buffers and in the arena; what is read is what was last written there, in every turn; "
-    "collectives\n"
+    "steps\n"
+    "of several streams that touch the same bytes are ordered by events; collectives\n"
     "fit their groups and the layouts of what they exchange; and the ranks of all stages meet: "
     "each\n"
     "send has its receive, and nobody waits forever. It proves steps and the accesses that they\n"
@@ -46,6 +47,7 @@ static ptc_status_t verify(ptc_diag_t *diag, const char *path, bool quiet) {
     for (int32_t t = 0; t < plan->num_tasks; t++)
       steps += count_steps(plan->tasks[t].steps, plan->tasks[t].num_steps);
     status = ptc_plan_verify(diag, plan);
+    if (status == PTC_OK) status = ptc_plan_verify_order(diag, plan);
   }
   if (status == PTC_OK)
     status =
