@@ -1,0 +1,326 @@
+#include "passes/planner/predict.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "passes/planner/predict_impl.h"
+
+typedef struct stage_s {
+  double f, b, w;  // per micro-batch, exposed communication included
+  double compute, again, exposed[PTC_NUM_DEVICE_AXES];
+  double step, late, optimizer;
+  double flops;
+} stage_t;
+
+typedef struct predict_s {
+  const ptc_pieces_t *pieces;
+  const ptc_cluster_t *cluster;
+  const ptc_stack_t *stack;
+  const ptc_choice_t *choice;
+  const ptc_device_model_t *device;
+  const ptc_piece_time_t *times;
+  const ptc_part_range_t *parts;
+  int64_t num_stages, num_parts, micro_batches;
+} predict_t;
+
+// How much of its turns a piece computes again, if the choice says "of so many turns on a stage".
+static double again_share(const predict_t *p, int64_t turns) {
+  const int64_t some = p->choice->recompute_turns;
+  return some < 0 || some >= turns || turns == 0 ? 1 : (double)some / (double)turns;
+}
+
+static int64_t count_on(const predict_t *p, int32_t piece, int64_t stage) {
+  int64_t sum = 0;
+  for (int64_t part = stage; part < p->num_parts; part += p->num_stages)
+    sum += ptc_part_count(p->pieces, piece, p->parts[part], part == 0, part == p->num_parts - 1);
+  return sum;
+}
+
+// --- traffic of gradients and parameters
+
+typedef struct late_s {
+  double seconds;  // of all of it
+  double window;   // computing that it can hide behind
+  double sms;      // part of the device that it takes meanwhile
+} late_t;
+
+static double net(const predict_t *p, ptc_net_kind_t kind, ptc_group_shape_t shape, double bytes,
+                  double *sms) {
+  ptc_net_info_t info = {0};
+  const double seconds = ptc_net_seconds(p->cluster, kind, shape, bytes, &info);
+  const double part = p->device->sms > 0 ? (double)info.channels / p->device->sms : 0;
+  *sms = part > *sms ? part : *sms;
+  return seconds;
+}
+
+// Of one turn of the group's parameters, or of |turns| at once.
+static void add_group(const predict_t *p, const ptc_param_group_t *group, double turns,
+                      late_t *sums, late_t *gathers, late_t *per_micro) {
+  const ptc_group_shape_t shape = ptc_group_shape(p->cluster, p->choice->size, group->axes);
+  if (shape.ranks <= 1 || group->params <= 0) return;
+  const double grads = group->params * p->stack->grad_bytes, params = group->param_bytes;
+  const double m = (double)p->micro_batches;
+  switch (p->choice->zero) {
+    case 0: sums->seconds += net(p, PTC_NET_ALL_REDUCE, shape, grads * turns, &sums->sms); break;
+    case 1:
+      sums->seconds += net(p, PTC_NET_REDUCE_SCATTER, shape, grads * turns, &sums->sms);
+      gathers->seconds += net(p, PTC_NET_ALL_GATHER, shape, params * turns, &gathers->sms);
+      if (p->stack->gathers_in_turn)  // one broadcast after another, each a message over all nodes
+        gathers->seconds += shape.ranks * net(p, PTC_NET_ALL_REDUCE, shape, 8, &gathers->sms) / 2;
+      break;
+    case 2:
+      per_micro->seconds +=
+          m * turns * net(p, PTC_NET_REDUCE_SCATTER, shape, grads, &per_micro->sms);
+      gathers->seconds += net(p, PTC_NET_ALL_GATHER, shape, params * turns, &gathers->sms);
+      break;
+    default:
+      per_micro->seconds +=
+          m * turns * net(p, PTC_NET_REDUCE_SCATTER, shape, grads, &per_micro->sms);
+      per_micro->seconds += m * turns * (p->stack->keeps_gathered ? 1 : 2) *
+                            net(p, PTC_NET_ALL_GATHER, shape, params, &per_micro->sms);
+  }
+}
+
+// What is left uncovered, and what the covered part slows down.
+static double exposed(const late_t *late, double hidden) {
+  const double covered = fmin(hidden * late->seconds, late->window);
+  return late->seconds - covered + covered * late->sms;
+}
+
+static double late_seconds(const predict_t *p, int64_t stage, const stage_t *s) {
+  late_t sums = {.window = s->b + s->w}, gathers = {.window = s->f};
+  late_t per_micro = {.window = (double)p->micro_batches * (s->f + s->b + s->w)};
+  for (int32_t i = 0; i < p->pieces->count; i++) {
+    const ptc_piece_t *piece = &p->pieces->items[i];
+    const double turns = (double)count_on(p, i, stage);
+    for (int32_t g = 0; turns > 0 && g < piece->num_groups; g++)
+      add_group(p, &piece->groups[g], turns, &sums, &gathers, &per_micro);
+  }
+  const double hidden = p->stack->hidden_late;
+  return exposed(&sums, hidden) + exposed(&gathers, hidden) + exposed(&per_micro, hidden);
+}
+
+// --- memory
+
+// Micro-batches whose saved values a stage holds at most, in parts of one stage's work (planners.md C8).
+static double in_flight(const predict_t *p, int64_t stage) {
+  const double m = (double)p->micro_batches, n = (double)p->num_stages;
+  switch (p->choice->schedule) {
+    case PTC_SCHEDULE_GPIPE: return m;
+    case PTC_SCHEDULE_INTERLEAVED: {
+      const double v = (double)p->choice->chunks;
+      const double chunks = fmin(m * v, (v - 1) * n + 2 * (n - (double)stage - 1) + 1);
+      return chunks / v;
+    }
+    default: return fmin(m, n - (double)stage);
+  }
+}
+
+typedef struct memory_s {
+  double params, grads, states, saved, temp;
+} memory_t;
+
+static double replicas(const predict_t *p, uint32_t axes) {
+  double n = 1;
+  for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++)
+    if (axes & 1u << a) n *= (double)p->choice->size[a];
+  return n;
+}
+
+static memory_t memory_of(const predict_t *p, int64_t stage) {
+  memory_t sum = {0};
+  const int64_t zero = p->choice->zero;
+  const int32_t mode = p->choice->recompute;
+  double gathered = 0;
+  for (int32_t i = 0; i < p->pieces->count; i++) {
+    const ptc_piece_t *piece = &p->pieces->items[i];
+    const int64_t turns = count_on(p, i, stage);
+    if (turns == 0) continue;
+    for (int32_t g = 0; g < piece->num_groups; g++) {
+      const ptc_param_group_t *group = &piece->groups[g];
+      if (group->shared_with >= 0 && count_on(p, group->shared_with, stage) > 0) continue;
+      const double n = replicas(p, group->axes), t = (double)turns;
+      sum.params += t * group->param_bytes / (zero >= 3 ? n : 1);
+      sum.grads += t * group->grad_bytes / (zero >= 2 ? n : 1);
+      sum.states += t * group->state_bytes / (zero >= 1 ? n : 1);
+    }
+    if (zero >= 3)
+      gathered = fmax(gathered, 2 * (piece->param_bytes + piece->params * p->stack->grad_bytes));
+    const double share = ptc_piece_repeats(piece) ? again_share(p, turns) : 1;
+    const double kept =
+        share * piece->saved_bytes[mode] + (1 - share) * piece->saved_bytes[PTC_RECOMPUTE_NONE];
+    sum.saved += (double)turns * kept * in_flight(p, stage);
+    double temp = fmax(piece->peak_forward_bytes, piece->peak_backward_bytes);
+    if (mode != PTC_RECOMPUTE_NONE && share > 0)
+      temp += piece->saved_bytes[PTC_RECOMPUTE_NONE] - piece->saved_bytes[mode];
+    sum.temp = fmax(sum.temp, temp);
+  }
+  sum.temp += gathered;
+  return sum;
+}
+
+static void add_memory(const predict_t *p, ptc_prediction_t *out) {
+  const double context = p->device->arch > 1 ? 0.9e9 : 64e6;  // CUDA context and libraries' code
+  const double buffers =
+      p->device->arch > 1 ? 0.25e9 : 0;  // of one communicator (hardware.md section 5)
+  int32_t communicators = 0;
+  for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) communicators += p->choice->size[a] > 1;
+  out->fixed_bytes = context + buffers * communicators;
+  for (int64_t s = 0; s < p->num_stages; s++) {
+    const memory_t own = memory_of(p, s);
+    const double sum =
+        (own.params + own.grads + own.states + own.saved + own.temp) * p->stack->allocator +
+        out->fixed_bytes;
+    if (sum <= out->memory_bytes) continue;
+    out->memory_bytes = sum;
+    out->params_bytes = own.params;
+    out->grads_bytes = own.grads;
+    out->states_bytes = own.states;
+    out->saved_bytes = own.saved;
+    out->temp_bytes = own.temp;
+    out->worst_stage = (int32_t)s;
+  }
+  out->capacity_bytes = p->device->memory_bytes;
+  for (int32_t g = 0; g < p->cluster->num_groups; g++)
+    out->capacity_bytes =
+        fmin(out->capacity_bytes, p->cluster->groups[g].node.device->memory_bytes);
+  out->fits = out->capacity_bytes <= 0 || out->memory_bytes <= out->capacity_bytes;
+}
+
+// --- time
+
+// Reads gradients and states, writes states and parameters.
+static double optimizer_seconds(const predict_t *p, int64_t stage) {
+  double bytes = 0;
+  for (int32_t i = 0; i < p->pieces->count; i++) {
+    const double turns = (double)count_on(p, i, stage);
+    const ptc_piece_t *piece = &p->pieces->items[i];
+    for (int32_t g = 0; turns > 0 && g < piece->num_groups; g++) {
+      const ptc_param_group_t *group = &piece->groups[g];
+      const double own = p->choice->zero >= 1 ? 1 / replicas(p, group->axes) : 1;
+      bytes += turns * own * (2 * group->grad_bytes + 2 * group->state_bytes + group->param_bytes);
+    }
+  }
+  const ptc_kernel_work_t work = {.kind = PTC_KW_MEMORY, .bytes = bytes};
+  return ptc_kernel_seconds(p->device, &work, NULL);
+}
+
+static void add_stage(const predict_t *p, int64_t stage, double hop, stage_t *out) {
+  *out = (stage_t){0};
+  for (int32_t i = 0; i < p->pieces->count; i++) {
+    const ptc_piece_time_t *t = &p->times[i];
+    const int64_t count = count_on(p, i, stage);
+    if (count == 0) continue;
+    const double turns = (double)count;
+    const double share = ptc_piece_repeats(&p->pieces->items[i]) ? again_share(p, count) : 1;
+    double all = 0;
+    for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) {
+      out->exposed[a] += turns * t->exposed[a];
+      all += t->exposed[a];
+    }
+    const double again = share * (t->again + t->exposed_again);
+    out->f += turns * (t->forward + t->exposed_forward);
+    out->b += turns * (t->backward + all - t->exposed_forward - t->exposed_again + again);
+    out->w += turns * t->weight_grad;
+    out->compute += turns * (t->forward + t->backward + t->weight_grad);
+    out->again += turns * share * t->again;
+    out->step += turns * t->step;
+    out->flops += turns * t->flops;
+  }
+  if (p->num_stages > 1) {  // one message each way and chunk
+    const double sends = hop * (double)p->choice->chunks;
+    out->f += sends;
+    out->b += sends;
+    out->exposed[PTC_AXIS_PP] += 2 * sends;
+  }
+}
+
+static double hop_seconds(const predict_t *p) {
+  if (p->num_stages == 1) return 0;
+  double bytes = 0;
+  for (int32_t i = 0; i < p->pieces->count; i++)
+    bytes = fmax(bytes, p->pieces->items[i].boundary_bytes);
+  const double tp = (double)p->choice->size[PTC_AXIS_TP];
+  const bool split = p->stack->splits_sends && !p->choice->sequence_parallel && tp > 1;
+  const ptc_group_shape_t shape = ptc_send_shape(p->cluster, p->choice->size, 1u << PTC_AXIS_PP);
+  double seconds =
+      ptc_net_seconds(p->cluster, PTC_NET_SEND, shape, split ? bytes / tp : bytes, NULL);
+  if (split)
+    seconds += ptc_net_seconds(p->cluster, PTC_NET_ALL_GATHER,
+                               ptc_group_shape(p->cluster, p->choice->size, 1u << PTC_AXIS_TP),
+                               bytes, NULL);
+  return seconds * (1 - p->stack->hidden_inner);
+}
+
+static void add_time(const predict_t *p, ptc_prediction_t *out) {
+  double f[PTC_MAX_STAGES], b[PTC_MAX_STAGES], w[PTC_MAX_STAGES];
+  const double hop = hop_seconds(p), m = (double)p->micro_batches;
+  double slowest = -1, end = 0, flops = 0;
+  stage_t worst = {0};
+  for (int64_t s = 0; s < p->num_stages; s++) {
+    stage_t stage;
+    add_stage(p, s, hop, &stage);
+    stage.late = late_seconds(p, s, &stage);
+    stage.optimizer = optimizer_seconds(p, s);
+    f[s] = stage.f;
+    b[s] = stage.b;
+    w[s] = stage.w;
+    flops += stage.flops;
+    end = fmax(end, stage.late + stage.optimizer + stage.step);
+    const double work = stage.f + stage.b + stage.w;
+    if (work > slowest) {
+      slowest = work;
+      worst = stage;
+    }
+  }
+  const double pipeline = ptc_pipeline_seconds(p->choice->schedule, p->num_stages,
+                                               p->choice->chunks, p->micro_batches, f, b, w, hop);
+  out->step_s = pipeline + end;
+  out->compute_s = m * worst.compute;
+  out->recompute_s = m * worst.again;
+  for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) out->exposed_s[a] = m * worst.exposed[a];
+  out->optimizer_s = worst.optimizer;
+  out->exposed_s[PTC_AXIS_DP] += end - worst.optimizer;
+  out->bubble_s = pipeline - m * slowest;
+  const double devices = (double)(p->choice->size[PTC_AXIS_DP] * p->choice->size[PTC_AXIS_EP] *
+                                  p->choice->size[PTC_AXIS_CP] * p->choice->size[PTC_AXIS_TP]);
+  out->model_flops = flops * m * devices;
+  const double peak = p->device->peak[p->pieces->work->precision];
+  if (peak > 0) out->mfu = flops * m / ((double)p->num_stages * peak * out->step_s);
+  out->tokens_per_s =
+      (double)(p->pieces->work->batch * p->pieces->work->tokens_per_sample) / out->step_s;
+}
+
+bool ptc_predict_timed(const ptc_pieces_t *pieces, const ptc_piece_time_t *times,
+                       const ptc_cluster_t *cluster, const ptc_stack_t *stack,
+                       const ptc_choice_t *choice, ptc_prediction_t *out) {
+  *out = (ptc_prediction_t){0};
+  ptc_part_range_t parts[PTC_MAX_PARTS];
+  predict_t p = {.pieces = pieces,
+                 .cluster = cluster,
+                 .stack = stack,
+                 .choice = choice,
+                 .device = ptc_predict_device(cluster, pieces->work->precision),
+                 .times = times,
+                 .parts = parts,
+                 .num_stages = choice->size[PTC_AXIS_PP],
+                 .num_parts = choice->size[PTC_AXIS_PP] * choice->chunks,
+                 .micro_batches = pieces->micro_batches};
+  if (p.num_stages > PTC_MAX_STAGES || p.num_parts > PTC_MAX_PARTS) return false;
+  double costs[PTC_MAX_PIECES];
+  for (int32_t i = 0; i < pieces->count; i++) {
+    costs[i] = times[i].forward + times[i].backward + times[i].weight_grad + times[i].again;
+    for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) costs[i] += times[i].exposed[a];
+  }
+  if (!ptc_predict_cuts(pieces, choice, costs, p.num_parts, parts)) return false;
+  add_time(&p, out);
+  add_memory(&p, out);
+  return true;
+}
+
+bool ptc_predict(const ptc_pieces_t *pieces, const ptc_cluster_t *cluster, const ptc_stack_t *stack,
+                 const ptc_choice_t *choice, ptc_prediction_t *out) {
+  ptc_piece_time_t times[PTC_MAX_PIECES];
+  ptc_predict_pieces(pieces, cluster, stack, choice, times);
+  return ptc_predict_timed(pieces, times, cluster, stack, choice, out);
+}

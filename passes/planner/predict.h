@@ -1,0 +1,56 @@
+// Time and memory of a step, from the pieces of a choice.
+#ifndef PTC_PASSES_PLANNER_PREDICT_H_
+#define PTC_PASSES_PLANNER_PREDICT_H_
+
+#include "passes/planner/stack.h"
+
+typedef struct ptc_prediction_s {
+  bool fits;
+  double step_s, tokens_per_s;
+  // Parts of step_s on the slowest stage: it is their sum.
+  double compute_s;                       // kernels of all micro-batches
+  double recompute_s;                     // of them again (not in compute_s)
+  double exposed_s[PTC_NUM_DEVICE_AXES];  // communication that nothing hides; pp: sends
+  double bubble_s, optimizer_s;
+  double model_flops;  // of a step, all devices: recompute left out, masks respected
+  double mfu;          // of the peak of the precision
+  // Of the stage that needs most.
+  double memory_bytes, params_bytes, grads_bytes, states_bytes, saved_bytes, temp_bytes,
+      fixed_bytes;
+  double capacity_bytes;
+  int32_t worst_stage;
+} ptc_prediction_t;
+
+// Of one turn of a piece and one micro-batch, in seconds.
+typedef struct ptc_piece_time_s {
+  double forward, backward, weight_grad, again;  // kernels
+  double exposed[PTC_NUM_DEVICE_AXES];           // communication in all four, not hidden
+  double exposed_forward, exposed_again;         // parts of it
+  double step;                                   // once per step
+  double flops;                                  // forward, backward, weight_grad
+} ptc_piece_time_t;
+
+// False: fewer turns than parts of the pipeline, or more parts than PTC_MAX_PARTS. Mixed clusters: the slowest device
+// and the smallest memory count. Allocates nothing.
+bool ptc_predict(const ptc_pieces_t *pieces, const ptc_cluster_t *cluster, const ptc_stack_t *stack,
+                 const ptc_choice_t *choice, ptc_prediction_t *out);
+
+// The same in two halves: the first does not depend on zero, schedule, chunks, cuts, nor, but through where groups lie,
+// on dp and pp. |times|: pieces->count of them.
+void ptc_predict_pieces(const ptc_pieces_t *pieces, const ptc_cluster_t *cluster,
+                        const ptc_stack_t *stack, const ptc_choice_t *choice,
+                        ptc_piece_time_t *times);
+bool ptc_predict_timed(const ptc_pieces_t *pieces, const ptc_piece_time_t *times,
+                       const ptc_cluster_t *cluster, const ptc_stack_t *stack,
+                       const ptc_choice_t *choice, ptc_prediction_t *out);
+
+enum { PTC_MAX_STAGES = 1024, PTC_MAX_PARTS = 4096 };
+
+// Seconds of a pipeline over |stages| stages whose micro-batch takes f[s], b[s] (inputs' gradients), w[s] (weights'
+// gradients): exact where all stages are equal (planners.md C8), else an upper bound. |hop|: exposed seconds of a
+// transfer.
+double ptc_pipeline_seconds(ptc_schedule_kind_t kind, int64_t stages, int64_t chunks,
+                            int64_t micro_batches, const double *f, const double *b,
+                            const double *w, double hop);
+
+#endif  // PTC_PASSES_PLANNER_PREDICT_H_

@@ -1,0 +1,29 @@
+// Internal: between the files of predict.
+#ifndef PTC_PASSES_PLANNER_PREDICT_IMPL_H_
+#define PTC_PASSES_PLANNER_PREDICT_IMPL_H_
+
+#include "passes/planner/predict.h"
+
+// Whether piece |p| is one turn among several.
+static inline bool ptc_piece_repeats(const ptc_piece_t *p) { return p->count > 1; }
+
+// The device on which everything takes longest: a synchronous step waits for it.
+const ptc_device_model_t *ptc_predict_device(const ptc_cluster_t *cluster,
+                                             ptc_precision_t precision);
+
+// Turns [from, to) of the whole model that a part has; the first part has what stands before all turns, the last what
+// stands after.
+typedef struct ptc_part_range_s {
+  int64_t from, to;
+} ptc_part_range_t;
+
+// How often piece |index| lies in |part|: 0 to its count.
+int64_t ptc_part_count(const ptc_pieces_t *pieces, int32_t index, ptc_part_range_t part, bool first,
+                       bool last);
+
+// The parts of the choice's cuts, or those whose slowest is fastest. |costs|: of a turn of each piece.
+// False: fewer turns than parts.
+bool ptc_predict_cuts(const ptc_pieces_t *pieces, const ptc_choice_t *choice, const double *costs,
+                      int64_t num_parts, ptc_part_range_t *parts);
+
+#endif  // PTC_PASSES_PLANNER_PREDICT_IMPL_H_

@@ -1,0 +1,124 @@
+// What a turn of each piece takes: kernels and exposed communication.
+#include "passes/planner/predict_impl.h"
+
+typedef struct timer_s {
+  const ptc_cluster_t *cluster;
+  const ptc_device_model_t *device;
+  const ptc_stack_t *stack;
+  const int64_t *size;
+  ptc_kernel_options_t options;
+} timing_t;
+
+// The device on which everything takes longest: a synchronous step waits for it.
+const ptc_device_model_t *ptc_predict_device(const ptc_cluster_t *cluster,
+                                             ptc_precision_t precision) {
+  const ptc_device_model_t *worst = cluster->groups[0].node.device;
+  for (int32_t g = 1; g < cluster->num_groups; g++) {
+    const ptc_device_model_t *other = cluster->groups[g].node.device;
+    if (other->peak[precision] * other->gemm_eff < worst->peak[precision] * worst->gemm_eff)
+      worst = other;
+  }
+  return worst;
+}
+
+// Narrow products convert their operands: each is read in 16 bits and written in 8 or less, twice (rows and columns).
+static double cast_bytes(const ptc_kernel_work_t *work) {
+  const double operands = (double)work->m * (double)work->k;
+  return operands * (work->batch > 0 ? (double)work->batch : 1) * (2 + 2);
+}
+
+static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, bool repeats) {
+  ptc_kernel_work_t own = *work;
+  double seconds = 0;
+  const bool is_gemm = own.kind == PTC_KW_GEMM || own.kind == PTC_KW_GROUPED_GEMM;
+  if (is_gemm && repeats && t->stack->gemm_precision >= 0 && own.prec != PTC_PREC_F32) {
+    own.prec = (ptc_precision_t)t->stack->gemm_precision;
+    if (own.prec == PTC_PREC_FP8 || own.prec == PTC_PREC_FP4) {
+      ptc_kernel_work_t cast = {.kind = PTC_KW_MEMORY, .bytes = cast_bytes(&own)};
+      seconds += ptc_kernel_seconds(t->device, &cast, &t->options);
+    }
+  }
+  if (is_gemm) {
+    own.accumulates_f32 = own.accumulates_f32 && t->stack->wgrad_f32;
+  } else if (own.kind == PTC_KW_MEMORY && own.unfused_bytes > own.bytes) {
+    own.bytes += t->stack->unfused * (own.unfused_bytes - own.bytes);
+    if (own.ops > 1)
+      seconds += t->stack->unfused * (own.ops - 1) *
+                 (t->options.launch_s < 0 ? t->device->launch_s : t->options.launch_s);
+  }
+  double one = ptc_kernel_seconds(t->device, &own, &t->options);
+  if (own.kind == PTC_KW_ATTENTION || own.kind == PTC_KW_ATTENTION_GRAD)
+    one /= t->stack->attention_rate;
+  return (seconds + one) * work->times;
+}
+
+static double phase_kernels(const timing_t *t, const ptc_phase_work_t *phase, bool repeats) {
+  double sum = 0;
+  for (int32_t i = 0; i < phase->num_kernels; i++)
+    sum += kernel_seconds(t, &phase->kernels[i], repeats);
+  return sum;
+}
+
+static double phase_flops(const ptc_phase_work_t *phase) {
+  double sum = 0;
+  for (int32_t i = 0; i < phase->num_kernels; i++)
+    if (phase->kernels[i].kind != PTC_KW_MEMORY)
+      sum += ptc_kernel_flops(&phase->kernels[i]) * phase->kernels[i].times;
+  return sum;
+}
+
+// The innermost axis of the set names it in reports.
+static int32_t axis_of(uint32_t axes) {
+  for (int32_t a = PTC_NUM_DEVICE_AXES - 1; a > 0; a--)
+    if (axes & 1u << a) return a;
+  return PTC_AXIS_DP;
+}
+
+static double phase_nets(const timing_t *t, const ptc_phase_work_t *phase, double *exposed) {
+  double sum = 0;
+  for (int32_t i = 0; i < phase->num_nets; i++) {
+    const ptc_net_item_t *item = &phase->nets[i];
+    if (item->late) continue;  // counted with the gradients
+    ptc_group_shape_t shape = ptc_group_shape(t->cluster, t->size, item->axes);
+    if (item->ranks > 0 && item->ranks < shape.ranks) {
+      shape.ranks = item->ranks;
+      if (shape.per_node > item->ranks) shape.per_node = item->ranks;
+      shape.nodes = (shape.ranks + shape.per_node - 1) / shape.per_node;
+    }
+    const double seconds = ptc_net_seconds(t->cluster, item->kind, shape, item->bytes, NULL) *
+                           item->times * (1 - t->stack->hidden_inner);
+    exposed[axis_of(item->axes)] += seconds;
+    sum += seconds;
+  }
+  return sum;
+}
+
+void ptc_predict_pieces(const ptc_pieces_t *pieces, const ptc_cluster_t *cluster,
+                        const ptc_stack_t *stack, const ptc_choice_t *choice,
+                        ptc_piece_time_t *times) {
+  const timing_t t = {
+      .cluster = cluster,
+      .device = ptc_predict_device(cluster, pieces->work->precision),
+      .stack = stack,
+      .size = choice->size,
+      .options = {.launch_s = stack->launch_s, .unfused_attention = stack->unfused_attention}};
+  for (int32_t i = 0; i < pieces->count; i++) {
+    const ptc_piece_t *piece = &pieces->items[i];
+    const bool repeats = ptc_piece_repeats(piece);
+    ptc_piece_time_t *out = &times[i];
+    *out = (ptc_piece_time_t){0};
+    out->forward = phase_kernels(&t, &piece->forward, repeats);
+    out->backward = phase_kernels(&t, &piece->backward, repeats);
+    out->weight_grad = phase_kernels(&t, &piece->weight_grad, repeats);
+    out->again = phase_kernels(&t, &piece->again, repeats);
+    out->step =
+        phase_kernels(&t, &piece->step, repeats) + phase_nets(&t, &piece->step, out->exposed);
+    for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) out->exposed[a] = 0;
+    out->exposed_forward = phase_nets(&t, &piece->forward, out->exposed);
+    out->exposed_again = phase_nets(&t, &piece->again, out->exposed);
+    phase_nets(&t, &piece->backward, out->exposed);
+    phase_nets(&t, &piece->weight_grad, out->exposed);
+    out->flops = phase_flops(&piece->forward) + phase_flops(&piece->backward) +
+                 phase_flops(&piece->weight_grad);
+  }
+}

@@ -1,0 +1,38 @@
+// What a software stack does with a device: which kernels it has, what it overlaps, what it keeps in memory.
+//
+// The facts are read off the stack's documentation; the constants, at most six, are fitted on measured runs
+// (passes/planner/README.md says which). None belongs to a model, a cluster or a run.
+#ifndef PTC_PASSES_PLANNER_STACK_H_
+#define PTC_PASSES_PLANNER_STACK_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "passes/planner/work.h"
+
+typedef struct ptc_stack_s {
+  const char *name, *what;
+  // Facts.
+  ptc_save_profile_t saves;
+  int32_t gemm_precision;  // ptc_precision_t of products inside repeats; -1: the program's
+  bool unfused_attention;  // scores go through memory
+  double grad_bytes;       // of an element that is summed over replicas
+  bool wgrad_f32;          // weight gradients are added up in f32 by the product itself
+  bool keeps_gathered;     // zero 3: gathered parameters stay until the backward pass
+  bool gathers_in_turn;    // zero 1: each rank broadcasts its part after the others'
+  bool splits_sends;       // pipeline: each rank of tp sends its part, the receivers gather
+  // Constants.
+  double unfused;         // memory-bound kernels: 0 moves what fused ones do, 1 what single ones do
+  double launch_s;        // between two kernels; < 0: the device's
+  double attention_rate;  // of the device's best attention
+  double hidden_late;     // part of gradient and parameter traffic that can hide behind computing
+  double hidden_inner;    // part of tp, cp, ep and pp traffic that can
+  double allocator;       // reserved memory to memory in use
+} ptc_stack_t;
+
+// The table of known stacks; "ptc" is our own.
+extern const ptc_stack_t ptc_stacks[];
+extern const int32_t ptc_num_stacks;
+const ptc_stack_t *ptc_stack_find(const char *name);  // NULL: unknown
+
+#endif  // PTC_PASSES_PLANNER_STACK_H_
