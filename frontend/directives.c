@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/cluster_props.h"
 #include "frontend/lower_impl.h"
 
 static const char *const axis_names[] = {"dp", "tp", "pp", "cp", "ep"};
@@ -205,66 +206,42 @@ void lower_check_directives(lower_t *L, const ptc_item_t *item) {
 
 // --- cluster and device
 
-typedef enum unit_kind_e {
-  UNIT_NONE,
-  UNIT_BYTES,
-  UNIT_RATE,
-  UNIT_TIME,
-  UNIT_FLOPS,
-  UNIT_HZ,
-  UNIT_WATT
-} unit_kind_t;
-
-static unit_kind_t unit_kind(const char *unit) {
-  if (!unit) return UNIT_NONE;
-  size_t len = strlen(unit);
-  if (strstr(unit, "FLOP/s")) return UNIT_FLOPS;
-  if (len >= 3 && strcmp(unit + len - 3, "B/s") == 0) return UNIT_RATE;
-  if (len >= 3 && strcmp(unit + len - 3, "b/s") == 0) return UNIT_RATE;
-  if (len >= 2 && strcmp(unit + len - 2, "Hz") == 0) return UNIT_HZ;
-  if (strcmp(unit, "W") == 0) return UNIT_WATT;
-  return unit[len - 1] == 's' ? UNIT_TIME : UNIT_BYTES;
-}
-
-static const char *const unit_texts[] = {
-    "a plain number", "bytes (GB, GiB)",  "bytes per second (GB/s)",
-    "a time (us)",    "FLOP/s (TFLOP/s)", "a frequency (GHz)",
-    "watts (W)"};
-
-// Which items have a property: l(ink), n(etwork), h(ost), d(evice).
-static const struct {
-  const char *name, *items;
-  unit_kind_t unit;
-} props[] = {
-    {"bandwidth", "lnd", UNIT_RATE}, {"latency", "ln", UNIT_TIME}, {"rails", "n", UNIT_NONE},
-    {"memory", "hd", UNIT_BYTES},    {"pcie", "h", UNIT_RATE},     {"nvme", "h", UNIT_RATE},
-    {"f64", "d", UNIT_FLOPS},        {"f32", "d", UNIT_FLOPS},     {"tf32", "d", UNIT_FLOPS},
-    {"bf16", "d", UNIT_FLOPS},       {"f16", "d", UNIT_FLOPS},     {"fp8", "d", UNIT_FLOPS},
-    {"l2", "d", UNIT_BYTES},         {"shared", "d", UNIT_BYTES},  {"sms", "d", UNIT_NONE},
-    {"clock", "d", UNIT_HZ},         {"power", "d", UNIT_WATT},    {"launch", "d", UNIT_TIME},
-    {"price", "d", UNIT_NONE},
-};
-enum { NUM_PROPS = sizeof(props) / sizeof(*props) };
-
 static bool is_formal(const ptc_item_t *item, const char *name) {
   for (int32_t i = 0; i < item->formals.count; i++)
     if (strcmp(item->formals.items[i].name, name) == 0) return true;
   return false;
 }
 
+static void check_value(lower_t *L, const ptc_item_t *item, const ptc_prop_t *prop,
+                        const ptc_prop_info_t *info) {
+  const ptc_quantity_t *value = &prop->value;
+  if (info->unit == PTC_UNIT_WORD) {
+    ptc_str_t words = {0};
+    bool known = false;
+    for (int32_t i = 0; info->words[i]; i++) {
+      known |= value->name && strcmp(value->name, info->words[i]) == 0;
+      ptc_str_printf(&words, "%s%s", i ? ", " : "", info->words[i]);
+    }
+    if (!known)
+      LOWER_ERROR(L, value->loc, "setting-value", "property \"%s\" is one of %s", prop->name,
+                  words.data);
+    ptc_str_deinit(&words);
+  } else if (value->name) {
+    if (!is_formal(item, value->name))
+      LOWER_ERROR(L, value->loc, "unknown-name", "unknown number \"%s\"", value->name);
+  } else if (ptc_unit_kind(value->unit) != info->unit) {
+    LOWER_ERROR(L, value->loc, "unit", "property \"%s\" is %s", prop->name,
+                ptc_unit_text(info->unit));
+  }
+}
+
 static void check_props(lower_t *L, const ptc_item_t *item, const ptc_prop_t *items, int32_t count,
                         char owner) {
   for (int32_t i = 0; i < count; i++) {
     const ptc_prop_t *prop = &items[i];
-    const char *names[NUM_PROPS];
-    int32_t num_names = 0, row = -1;
-    for (int32_t k = 0; k < NUM_PROPS; k++) {
-      if (!strchr(props[k].items, owner)) continue;
-      names[num_names++] = props[k].name;
-      if (strcmp(props[k].name, prop->name) == 0) row = k;
-    }
-    if (row < 0) {
-      const char *near = ptc_nearest_name(prop->name, names, num_names);
+    const char *near;
+    const ptc_prop_info_t *info = ptc_prop_find(prop->name, owner, &near);
+    if (!info) {
       LOWER_ERROR(L, prop->loc, "unknown-property", "unknown property \"%s\"%s%s%s", prop->name,
                   near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
       continue;
@@ -273,11 +250,7 @@ static void check_props(lower_t *L, const ptc_item_t *item, const ptc_prop_t *it
       if (strcmp(items[k].name, prop->name) == 0)
         LOWER_ERROR(L, prop->loc, "duplicate-setting", "property \"%s\" is given twice",
                     prop->name);
-    if (prop->value.name && !is_formal(item, prop->value.name))
-      LOWER_ERROR(L, prop->value.loc, "unknown-name", "unknown number \"%s\"", prop->value.name);
-    if (!prop->value.name && unit_kind(prop->value.unit) != props[row].unit)
-      LOWER_ERROR(L, prop->value.loc, "unit", "property \"%s\" is %s", prop->name,
-                  unit_texts[props[row].unit]);
+    check_value(L, item, prop, info);
   }
 }
 

@@ -36,7 +36,6 @@ typedef struct ptc_device_model_s {
   double attention_eff[3], attention_grad_eff[3], attention_half;
   // Memory-bound kernels: fraction of memory_rate; bytes in flight after which half of it is reached.
   double memory_eff, memory_half_bytes;
-  const char *source;  // where the figures are from
 } ptc_device_model_t;
 
 typedef enum ptc_fabric_e {
@@ -57,6 +56,8 @@ typedef struct ptc_node_model_s {
   double link_busbw;               // bus bandwidth that a ring over the whole node reaches
   int32_t link_domain;    // devices that reach one another over links; may span nodes (NVL72)
   int32_t link_channels;  // of the ring over the node; each takes one SM
+  int32_t link_islands;   // parts of a node (sockets) between which links are slower; 1: none
+  double link_across;     // bus bandwidth of a ring that joins them
   bool link_switched;     // every pair has the full rate; else a mesh or bridges
   bool link_reduces;      // the switch adds (NVLink SHARP)
   // The network between nodes.
@@ -70,7 +71,6 @@ typedef struct ptc_node_model_s {
   // Host.
   double host_bytes, host_rate, pcie_rate, nvme_read_rate, nvme_write_rate;
   bool host_amd;  // CPU vendor: NCCL's overheads differ
-  const char *source;
 } ptc_node_model_t;
 
 enum { PTC_MAX_NODE_GROUPS = 16 };

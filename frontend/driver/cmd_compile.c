@@ -26,6 +26,7 @@ static const char usage[] =
     "       ptc export RUN -o W.safetensors        its weights\n"
     "       ptc show PLAN|RUN [PART]               look at a plan or a run\n"
     "       ptc verify PLAN                        prove a plan again\n"
+    "       ptc clusters [NAME]                    the catalog of clusters and devices\n"
     "       ptc interpret MODEL.ptm...             run a function on the reference interpreter\n"
     "Each command has a --help of its own.\n"
     "\n"

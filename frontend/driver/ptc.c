@@ -20,6 +20,7 @@ static const struct {
     {"show", ptc_show_main},
     {"interpret", ptc_interpret_main},
     {"verify", ptc_verify_main},
+    {"clusters", ptc_clusters_main},
     {"diff", NULL},
     {"calibrate", NULL},
 };

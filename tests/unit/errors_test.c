@@ -1,11 +1,12 @@
 // Proves: every broken input of tests/errors gets exactly the diagnostics it states, no follow-ups,
 // and no crash. Each section of a file is a test of its own; `# --set NAME=VALUE` in it is an option
-// of the command line. Every id of the front end's sources is provoked by one of them.
+// of the command line, `# --cluster SPEC` looks for a cluster. Every id of the front end's sources is provoked by one of them.
 #include <CUnit/Basic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "frontend/cluster.h"
 #include "frontend/driver/compile.h"
 #include "frontend/parse.h"
 #include "tests/support/diag_ids.h"
@@ -33,6 +34,27 @@ static int32_t read_overrides(const char *text, ptc_override_t *out) {
   return count;
 }
 
+// `# --cluster SPEC`: the section's text is a program, and the cluster is looked for. The text is allocated.
+static char *read_cluster(const char *text) {
+  static const char mark[] = "# --cluster ";
+  const char *at = strstr(text, mark);
+  return at ? strndup(at + sizeof(mark) - 1, strcspn(at + sizeof(mark) - 1, "\n")) : NULL;
+}
+
+static ptc_status_t find_cluster(ptc_diag_t *diag, const expect_section_t *section,
+                                 const char *spec) {
+  ptc_ast_t program;
+  ptc_arena_t arena;
+  ptc_cluster_t *cluster;
+  ptc_ast_init(&program);
+  ptc_arena_init(&arena);
+  ptc_status_t status = ptc_parse_text(diag, &program, section->path, section->text, section->len);
+  if (status == PTC_OK) status = ptc_cluster_find(diag, &arena, &program, spec, &cluster);
+  ptc_arena_deinit(&arena);
+  ptc_ast_deinit(&program);
+  return status;
+}
+
 static void note_provoked(const ptc_diag_t *diag) {
   for (int64_t i = 0; i < diag->num_items; i++)
     if (diag->items[i].id) diag_ids_add(&provoked, diag->items[i].id);
@@ -50,8 +72,11 @@ static void check_section(void) {
   ptc_lower_options_t options = {.overrides = overrides,
                                  .num_overrides = read_overrides(section->text, overrides)};
   ptc_module_t *module = NULL;
+  char *spec = read_cluster(section->text);
   ptc_status_t status =
-      ptc_compile_text(&diag, section->path, section->text, section->len, &options, &module);
+      spec ? find_cluster(&diag, section, spec)
+           : ptc_compile_text(&diag, section->path, section->text, section->len, &options, &module);
+  free(spec);
   ptc_str_t report = {0};
   bool ok = expect_check(section, &diag, &report);
   // The status must agree with what was said.
