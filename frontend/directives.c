@@ -98,10 +98,29 @@ static void read_recompute(lower_t *L, const ptc_expr_t *expr) {
               "recompute is one of none, selective, full, every(N), auto");
 }
 
+// A setting that is one of a few words; `auto` takes an earlier one back.
+static void read_word(lower_t *L, const ptc_setting_t *setting, const char *const *words,
+                      int32_t num_words, const char *text) {
+  ptc_attrs_t *config = &L->module->config;
+  if (is_word(setting->value, "auto")) {
+    ptc_attrs_remove(config, lower_intern(L, setting->name));
+    return;
+  }
+  for (int32_t i = 0; i < num_words; i++)
+    if (is_word(setting->value, words[i])) {
+      ptc_attrs_set_string(L->module, config, setting->name, words[i]);
+      return;
+    }
+  LOWER_ERROR(L, setting->value->loc, "setting-value", "%s is one of %s, auto", setting->name,
+              text);
+}
+
 static void read_parallel_setting(lower_t *L, const ptc_setting_t *setting) {
   static const char *const keys[] = {
-      "dp",   "tp",       "pp",          "cp",        "ep",
-      "zero", "schedule", "micro_batch", "recompute", "sequence_parallel"};
+      "dp",          "tp",       "pp",          "cp",        "ep",
+      "zero",        "schedule", "micro_batch", "recompute", "sequence_parallel",
+      "cp_attention"};
+  static const char *const ways[] = {"gather", "all_to_all"};
   const ptc_expr_t *expr = setting->value;
   const char *name = setting->name;
   lower_note_origin(L, name, NULL, setting->loc);
@@ -122,6 +141,8 @@ static void read_parallel_setting(lower_t *L, const ptc_setting_t *setting) {
     read_schedule(L, expr);
   } else if (strcmp(name, "recompute") == 0) {
     read_recompute(L, expr);
+  } else if (strcmp(name, "cp_attention") == 0) {
+    read_word(L, setting, ways, 2, "gather, all_to_all");
   } else {
     const char *near = ptc_nearest_name(name, keys, sizeof(keys) / sizeof(*keys));
     LOWER_ERROR(L, setting->loc, "unknown-setting", "unknown setting \"%s\" of parallel%s%s%s",

@@ -36,6 +36,12 @@ ptc_status_t ptc_parallel_read(ptc_module_t *module, ptc_parallel_t *out) {
   out->micro_batch = ptc_attrs_int(config, "micro_batch", 0);
   out->schedule = ptc_attrs_string(config, "schedule", "1f1b");
   out->chunks = strcmp(out->schedule, "interleaved") == 0 ? ptc_attrs_int(config, "chunks", 2) : 1;
+  const char *way = ptc_attrs_string(config, "cp_attention", "auto");
+  out->cp_attention = strcmp(way, "gather") == 0       ? PTC_CP_GATHER
+                      : strcmp(way, "ring") == 0       ? PTC_CP_RING
+                      : strcmp(way, "all_to_all") == 0 ? PTC_CP_ALL_TO_ALL
+                                                       : PTC_CP_AUTO;
+  out->balanced = strcmp(ptc_attrs_string(config, "cp_order", "contiguous"), "balanced") == 0;
   out->sequence_parallel = ptc_attrs_bool(config, "sequence_parallel", false);
   return PTC_OK;
 }

@@ -16,6 +16,14 @@ typedef enum ptc_device_axis_e {
 
 extern const char *const ptc_device_axis_names[PTC_NUM_DEVICE_AXES];  // "pp", "dp", ...
 
+// How attention meets keys and values whose sequence lies on cp.
+typedef enum ptc_cp_attention_e {
+  PTC_CP_AUTO,
+  PTC_CP_GATHER,     // every device gathers all of them
+  PTC_CP_RING,       // blocks of them go round the devices
+  PTC_CP_ALL_TO_ALL  // the sequence becomes whole, heads lie on cp instead
+} ptc_cp_attention_t;
+
 typedef struct ptc_parallel_s {
   int64_t size[PTC_NUM_DEVICE_AXES];  // >= 1
   int64_t world;                      // their product
@@ -24,6 +32,8 @@ typedef struct ptc_parallel_s {
   const char *schedule;  // "1f1b" unless said otherwise
   int64_t chunks;        // of an interleaved schedule; else 1
   bool sequence_parallel;
+  ptc_cp_attention_t cp_attention;
+  bool balanced;  // device r of cp = c has chunks r and 2 c - 1 - r of the sequence's 2 c
 } ptc_parallel_t;
 
 // Reads module->config. An axis that is not given has size 1; but with --world, dp takes what the other axes leave,

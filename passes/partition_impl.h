@@ -110,6 +110,28 @@ const char *ptc_part_scattered_dim(ptc_part_t *p, const ptc_op_t *op, const ptc_
 // Ops that hand a stored parameter on as it is.
 bool ptc_part_keeps_home(const ptc_op_t *op);
 
+// --- partition_attention.c
+// Attention, or its gradient, along a sequence on cp that is not gathered.
+typedef struct ptc_part_attention_s {
+  ptc_cp_attention_t way;             // RING or ALL_TO_ALL
+  const char *rows, *attend, *heads;  // of q; of keys and values; of all of them (ALL_TO_ALL)
+} ptc_part_attention_t;
+// Whether |op| is such, and how it is computed.
+bool ptc_part_attention_way(const ptc_part_t *p, const ptc_op_t *op, ptc_part_attention_t *out);
+// |type|, of an operand, without cp; and as the op needs it, its other axes as they are.
+const ptc_type_t *ptc_part_attention_bare(ptc_part_t *p, const ptc_part_attention_t *a,
+                                          const ptc_type_t *type);
+const ptc_type_t *ptc_part_attention_laid(ptc_part_t *p, const ptc_part_attention_t *a,
+                                          const ptc_op_t *op, int32_t index,
+                                          const ptc_type_t *type);
+// The types of the results, given those of the operands.
+void ptc_part_attention_results(ptc_part_t *p, const ptc_part_attention_t *a, const ptc_op_t *op,
+                                const ptc_type_t *const *types, const ptc_type_t **results);
+// What computes |op|, whose operands are as it needs them. Values that are not |op|'s own results stand for them
+// from here on.
+ptc_status_t ptc_part_attention_build(ptc_part_t *p, const ptc_part_attention_t *a, ptc_op_t *op,
+                                      ptc_value_t **out_results);
+
 // --- partition_infer.c
 ptc_status_t ptc_part_infer(ptc_part_t *p);  // p->func
 // What a yield or return needs operand |index| to be.
@@ -128,6 +150,9 @@ enum { PTC_PART_MAX_STEPS = 48 };
 // The steps from one type to the other; -1 if there are none that lead there.
 int32_t ptc_part_plan(ptc_part_t *p, const ptc_type_t *from, const ptc_type_t *to,
                       ptc_part_step_t *steps);
+// |type|, of an operand of the elementwise or view op |op|, laid out as the result |target|.
+const ptc_type_t *ptc_part_operand_target(ptc_part_t *p, const ptc_op_t *op, const ptc_type_t *type,
+                                          const ptc_type_t *target);
 // What stands for |value| as |target| before |use|, built if it is not there yet. NULL with a diagnostic on error.
 ptc_value_t *ptc_part_reshard(ptc_part_t *p, ptc_value_t *value, const ptc_type_t *target,
                               ptc_op_t *use);

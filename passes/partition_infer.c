@@ -188,13 +188,23 @@ static bool only_moves(ptc_part_t *p, const ptc_type_t *from, const ptc_type_t *
   return count > 0;
 }
 
+// |value|, used as |target|, is returned so, and so is what it is another view of.
+static void note_moved(ptc_part_t *p, const ptc_value_t *value, const ptc_type_t *target) {
+  ptc_map_set(&p->gathered, value, (void *)(uintptr_t)target);
+  while (value->def && value->def->opcode == PTC_OP_RENAME) {
+    target = ptc_part_operand_target(p, value->def, value->def->operands[0]->type, target);
+    value = value->def->operands[0];
+    ptc_map_set(&p->gathered, value, (void *)(uintptr_t)target);
+  }
+}
+
 // Remembers what the op needs of an activation: whole what lies in parts on tp, elsewhere what all_to_all moves.
 static void note_gathered(ptc_part_t *p, const ptc_op_t *op, const ptc_type_t *const *operands) {
   const ptc_axis_ref_t *tp = &p->axis[PTC_AXIS_TP];
   for (int32_t i = 0; i < op->num_operands; i++) {
     const ptc_type_t *type = op->operands[i]->type, *target = operands[i];
     if (ptc_part_is_activation(p, type) && only_moves(p, type, target))
-      ptc_map_set(&p->gathered, op->operands[i], (void *)(uintptr_t)target);
+      note_moved(p, op->operands[i], target);
     if (!p->parallel.sequence_parallel || !ptc_part_is_activation(p, type) ||
         ptc_part_is_partial(type))
       continue;

@@ -61,6 +61,22 @@ static ptc_status_t build_split(ptc_part_t *p, ptc_op_t *op) {
   return PTC_OK;
 }
 
+static ptc_status_t build_attention(ptc_part_t *p, const ptc_part_attention_t *attention,
+                                    ptc_op_t *op) {
+  ptc_value_t **values = PTC_ARENA_ARRAY(p->scratch, ptc_value_t *, op->num_results + 1);
+  PTC_TRY(ptc_part_attention_build(p, attention, op, values));
+  bool kept = false;
+  for (int32_t i = 0; i < op->num_results; i++) {
+    ptc_op_t *def = values[i]->def;
+    kept |= def == op || def->operands[0] == op->results[i];
+    if (def == op) continue;
+    replace_result(p, op->results[i], values[i]);
+    if (def->operands[0] == values[i]) def->operands[0] = op->results[i];
+  }
+  if (!kept) remove_op(p, op);
+  return PTC_OK;
+}
+
 // A scatter_add whose result is sharded on the dim that is addressed.
 static ptc_status_t build_scatter(ptc_part_t *p, ptc_op_t *op) {
   const ptc_axis_ref_t *axes;
@@ -85,7 +101,10 @@ static ptc_status_t insert_op(ptc_part_t *p, ptc_op_t *op) {
       PTC_ARENA_ARRAY(p->scratch, const ptc_type_t *, op->num_operands + 1);
   const ptc_type_t **results = PTC_ARENA_ARRAY(p->scratch, const ptc_type_t *, op->num_results + 1);
   if (!ptc_part_rule(p, op, operands, results)) return PTC_UNSUPPORTED;
+  ptc_part_attention_t attention;
+  const bool splits = ptc_part_attention_way(p, op, &attention);
   for (int32_t i = 0; i < op->num_operands; i++) PTC_TRY(use_as(p, op, i, operands[i]));
+  if (splits) return build_attention(p, &attention, op);
   if (ptc_has_split_form(op, operands)) return build_split(p, op);
   PTC_TRY(ptc_mask_operands(p->module, op));
   return op->opcode == PTC_OP_SCATTER_ADD ? build_scatter(p, op) : PTC_OK;

@@ -305,8 +305,8 @@ static bool is_made_here(const ptc_value_t *value, int depth) {
   return moves;
 }
 
-static const ptc_type_t *operand_target(ptc_part_t *p, const ptc_op_t *op, const ptc_type_t *type,
-                                        const ptc_type_t *target) {
+const ptc_type_t *ptc_part_operand_target(ptc_part_t *p, const ptc_op_t *op, const ptc_type_t *type,
+                                          const ptc_type_t *target) {
   for (int32_t i = 0; i < type->num_dims; i++) {
     const char *name = type->dims[i].name;
     const ptc_attr_t *from = op->opcode == PTC_OP_RENAME ? ptc_op_attr(op, "from") : NULL;
@@ -329,7 +329,7 @@ static ptc_value_t *make_part(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *valu
   ptc_value_t **operands = PTC_ARENA_ARRAY(p->scratch, ptc_value_t *, def->num_operands + 1);
   for (int32_t i = 0; i < def->num_operands; i++) {
     const ptc_type_t *type = def->operands[i]->type;
-    operands[i] = make_part(p, b, def->operands[i], operand_target(p, def, type, target));
+    operands[i] = make_part(p, b, def->operands[i], ptc_part_operand_target(p, def, type, target));
     if (!operands[i]) return NULL;
   }
   const ptc_loc_t loc = b->loc;
@@ -388,6 +388,16 @@ static ptc_op_t *place_for(const ptc_part_t *p, const ptc_value_t *value, ptc_op
   return place;
 }
 
+// Another view of a parameter, which is gathered once, or of an activation that is returned as all_to_all moves it.
+static bool is_shared_view(ptc_part_t *p, const ptc_value_t *value, const ptc_type_t *target) {
+  const ptc_op_t *def = value->def;
+  if (!def || def->opcode != PTC_OP_RENAME) return false;
+  const ptc_value_t *source = def->operands[0];
+  if (ptc_map_get(&p->home, value)) return ptc_map_get(&p->home, source) != NULL;
+  const ptc_type_t *moved = ptc_map_get(&p->gathered, source);
+  return moved && ptc_type_equal(moved, ptc_part_operand_target(p, def, source->type, target));
+}
+
 ptc_value_t *ptc_part_reshard(ptc_part_t *p, ptc_value_t *value, const ptc_type_t *target,
                               ptc_op_t *use) {
   if (ptc_type_equal(value->type, target)) return value;
@@ -396,14 +406,13 @@ ptc_value_t *ptc_part_reshard(ptc_part_t *p, ptc_value_t *value, const ptc_type_
   ptc_builder_t b = ptc_builder_before(p->module, place_for(p, value, use));
   if (value->def) b.loc = value->def->loc;
   const ptc_op_t *def = value->def;
-  const bool view = def && ptc_map_get(&p->home, value) && def->num_operands == 1 &&
-                    def->opcode == PTC_OP_RENAME && ptc_map_get(&p->home, def->operands[0]);
+  const bool view = is_shared_view(p, value, target);
   if (ptc_part_is_zero(value)) {
     built = build_zeros(p, &b, target);
   } else if (view) {
-    // A view of a parameter: of the gathered one, which others may use, too.
+    // A view of what others may use, too.
     ptc_value_t *source = ptc_part_reshard(
-        p, def->operands[0], operand_target(p, def, def->operands[0]->type, target), use);
+        p, def->operands[0], ptc_part_operand_target(p, def, def->operands[0]->type, target), use);
     ptc_op_t *op = source ? ptc_build_op(&b, def->opcode, &source, 1, 1,
                                          ptc_attrs_clone(p->module, &def->attrs))
                           : NULL;

@@ -356,6 +356,17 @@ static bool try_rule(ptc_part_t *p, ptc_op_t *op, attempt_t attempt, const ptc_t
   }
   factors_t factors;
   base_types(p, op, operands);
+  ptc_part_attention_t attention;
+  if (attempt == TRY_SPLIT && ptc_part_attention_way(p, op, &attention)) {
+    for (int32_t i = 0; i < op->num_operands; i++)
+      operands[i] = ptc_part_attention_bare(p, &attention, operands[i]);
+    find_factors(p, op, operands, false, &factors);
+    apply_factors(p, op, &factors, operands);
+    for (int32_t i = 0; i < op->num_operands; i++)
+      operands[i] = ptc_part_attention_laid(p, &attention, op, i, operands[i]);
+    ptc_part_attention_results(p, &attention, op, operands, results);
+    return true;
+  }
   for (int32_t i = 0; attempt >= TRY_SAMPLES && i < op->num_operands; i++)
     operands[i] = ptc_part_whole(p, operands[i], attempt == TRY_SAMPLES ? p->batch : NULL);
   find_factors(p, op, operands, attempt == TRY_SPLIT, &factors);

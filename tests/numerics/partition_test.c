@@ -10,16 +10,11 @@
 #include "ir/text.h"
 #include "passes/check_semantics.h"
 #include "passes/pass.h"
+#include "tests/support/mesh_case.h"
 #include "tests/support/small_models.h"
 #include "tests/support/unit.h"
 
-typedef struct setup_s {
-  int dp, ep, cp, tp, zero, micro_batch;
-  bool sequence_parallel;
-  const char *recompute;
-} setup_t;
-
-static const setup_t setups[] = {
+static const mesh_setup_t setups[] = {
     {.dp = 2},
     {.dp = 2, .micro_batch = 1, .zero = 1},
     {.dp = 2, .micro_batch = 1, .zero = 2, .recompute = "full"},
@@ -38,69 +33,13 @@ static const setup_t setups[] = {
 enum { NUM_SETUPS = sizeof(setups) / sizeof(*setups) };
 
 // For mixtures of experts, which lie on ep.
-static const setup_t expert_setups[] = {
+static const mesh_setup_t expert_setups[] = {
     {.ep = 2},
     {.ep = 4, .zero = 1},
     {.dp = 2, .ep = 2, .zero = 3, .micro_batch = 1, .recompute = "full"},
     {.ep = 2, .tp = 2, .zero = 2, .sequence_parallel = true},
     {.ep = 2, .cp = 2, .micro_batch = 1, .recompute = "selective"},
 };
-
-static void set_axis(ptc_module_t *module, const char *name, int size) {
-  ptc_attrs_set_int(module, &module->config, name, size > 0 ? size : 1);
-}
-
-static void configure(ptc_module_t *module, const setup_t *s) {
-  set_axis(module, "dp", s->dp);
-  set_axis(module, "ep", s->ep);
-  set_axis(module, "cp", s->cp);
-  set_axis(module, "tp", s->tp);
-  ptc_attrs_set_int(module, &module->config, "zero", s->zero);
-  ptc_attrs_set_bool(module, &module->config, "sequence_parallel", s->sequence_parallel);
-  if (s->micro_batch) ptc_attrs_set_int(module, &module->config, "micro_batch", s->micro_batch);
-  if (s->recompute) ptc_attrs_set_string(module, &module->config, "recompute", s->recompute);
-}
-
-static void describe(const char *model, const setup_t *s, char out[128]) {
-  snprintf(out, 128, "%s dp=%d,ep=%d,cp=%d,tp=%d,zero=%d,micro_batch=%d%s%s%s", model, s->dp, s->ep,
-           s->cp, s->tp, s->zero, s->micro_batch,
-           s->sequence_parallel ? ",sequence_parallel=on" : "", s->recompute ? ",recompute=" : "",
-           s->recompute ? s->recompute : "");
-}
-
-static bool compare(const small_model_t *model, const setup_t *s) {
-  // Most sizes of the models are odd: dims are padded.
-  const ptc_override_t more[] = {{"train.clip", "0.5"}, {"train.precision", "f32"}};
-  ptc_diag_t diag;
-  ptc_diag_init(&diag);
-  ptc_module_t *module = small_model_lower(model, more, 2, &diag);
-  CU_ASSERT_PTR_NOT_NULL_FATAL(module);
-  configure(module, s);
-  const ptc_pass_options_t options = {.stop_after = "recompute", .keep_grads = true};
-  ptc_pass_ctx_t ctx;
-  ptc_pass_ctx_init(&ctx, &options);
-  ptc_status_t status = ptc_pipeline_train(&ctx, module);
-  ptc_semantics_t *before = NULL;
-  if (status == PTC_OK) status = ptc_semantics_take(module, 7, &before);
-  ctx.stopped = false;
-  ctx.options.stop_after = NULL;
-  if (status == PTC_OK) status = ptc_pass_run(&ctx, module, "canonicalize");
-  if (status == PTC_OK) status = ptc_pass_run(&ctx, module, "partition");
-  if (status == PTC_OK) status = ptc_pass_run(&ctx, module, "canonicalize");
-  if (status == PTC_OK) status = ptc_semantics_compare(before, module, "partition");
-  char name[128];
-  describe(model->name, s, name);
-  UNIT_CHECK(status == PTC_OK, name);
-  if (status != PTC_OK) {
-    printf("\n%s\n", name);
-    ptc_diag_print(&diag, stdout, PTC_DIAG_TEXT, false);
-  }
-  ptc_semantics_destroy(before);
-  ptc_pass_ctx_deinit(&ctx);
-  ptc_module_destroy(module);
-  ptc_diag_deinit(&diag);
-  return status == PTC_OK;
-}
 
 // Every model meets a few setups, GPT-2, Llama and Gemma all of them; PTC_CASES=all: every pair.
 static void test_models(void) {
@@ -111,7 +50,8 @@ static void test_models(void) {
     const char *name = small_models[m].name;
     if (only && strcmp(only, name) != 0) continue;
     for (int i = 0; i < NUM_SETUPS; i++)
-      if (all || only || (i + 5 * m) % 7 == 0) (void)compare(&small_models[m], &setups[i]);
+      if (all || only || (i + 5 * m) % 7 == 0)
+        (void)mesh_case_compare(&small_models[m], &setups[i]);
   }
 }
 
@@ -119,16 +59,16 @@ static void test_experts(void) {
   static const char *const models[] = {"mixtral", "deepseek_v2"};
   for (size_t m = 0; m < sizeof(models) / sizeof(*models); m++)
     for (size_t i = 0; i < sizeof(expert_setups) / sizeof(*expert_setups); i++)
-      (void)compare(small_model_find(models[m]), &expert_setups[i]);
+      (void)mesh_case_compare(small_model_find(models[m]), &expert_setups[i]);
 }
 
 // --- bits
 
-static ptc_module_t *compile(const char *name, const setup_t *s, const ptc_override_t *more,
+static ptc_module_t *compile(const char *name, const mesh_setup_t *s, const ptc_override_t *more,
                              int num_more, ptc_diag_t *diag) {
   ptc_module_t *module = small_model_lower(small_model_find(name), more, num_more, diag);
   CU_ASSERT_PTR_NOT_NULL_FATAL(module);
-  configure(module, s);
+  mesh_setup_apply(module, s);
   ptc_pass_ctx_t ctx;
   ptc_pass_ctx_init(&ctx, NULL);
   const ptc_status_t status = ptc_pipeline_train(&ctx, module);
@@ -159,7 +99,7 @@ static state_t take_state(ptc_interp_t *interp, const ptc_module_t *module) {
 }
 
 // The state after init and |steps| steps in f32.
-static state_t train(const char *name, const setup_t *s, int steps) {
+static state_t train(const char *name, const mesh_setup_t *s, int steps) {
   const ptc_override_t more[] = {
       {"seq", "8"},          {"train.clip", "0.1"}, {"train.precision", "f32"},
       {"train.warmup", "1"}, {"vocab", "44"},       {"heads", "2"}};
@@ -184,12 +124,12 @@ static bool same_bits(const state_t *a, const state_t *b) {
 }
 
 static void test_initial_bits(void) {
-  const setup_t one = {0};
+  const mesh_setup_t one = {0};
   state_t expected = train("gpt2", &one, 0);
   for (int i = 0; i < NUM_SETUPS; i += 3) {
     state_t state = train("gpt2", &setups[i], 0);
-    char name[128];
-    describe("init", &setups[i], name);
+    char name[160];
+    mesh_setup_describe("init", &setups[i], name);
     UNIT_CHECK(same_bits(&expected, &state), name);
     free(state.data);
   }
@@ -197,17 +137,17 @@ static void test_initial_bits(void) {
 }
 
 static void test_zero_bits(void) {
-  static const setup_t rows[] = {
+  static const mesh_setup_t rows[] = {
       {.dp = 2}, {.dp = 2, .micro_batch = 1}, {.dp = 2, .tp = 2, .sequence_parallel = true}};
   for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
     state_t states[4];
     for (int zero = 0; zero < 4; zero++) {
-      setup_t s = rows[i];
+      mesh_setup_t s = rows[i];
       s.zero = zero;
       states[zero] = train("gpt2_dropout", &s, 2);
     }
-    char name[128];
-    describe("zero", &rows[i], name);
+    char name[160];
+    mesh_setup_describe("zero", &rows[i], name);
     UNIT_CHECK(same_bits(&states[0], &states[1]), name);
     UNIT_CHECK(same_bits(&states[2], &states[3]), name);
     UNIT_CHECK(same_bits(&states[1], &states[2]) || rows[i].micro_batch > 0, name);
@@ -272,7 +212,7 @@ static void test_megatron(void) {
                 {"block.*.ln1.scale", NULL},
                 {"block.*.mlp.b2", NULL}};
   for (int sp = 0; sp < 2; sp++) {
-    const setup_t s = {.tp = 2, .sequence_parallel = sp};
+    const mesh_setup_t s = {.tp = 2, .sequence_parallel = sp};
     ptc_diag_t diag;
     ptc_diag_init(&diag);
     ptc_module_t *module = compile("gpt2", &s, more, 5, &diag);
@@ -354,7 +294,7 @@ static double num_parameters(const ptc_module_t *module, bool outside) {
   return count;
 }
 
-static double train_bytes(const setup_t *s, double *out_all, double *out_outside,
+static double train_bytes(const mesh_setup_t *s, double *out_all, double *out_outside,
                           int64_t *out_stored) {
   const ptc_override_t more[] = {
       {"layers", "3"}, {"d", "64"},          {"seq", "32"},   {"vocab", "256"},
@@ -387,14 +327,14 @@ static double train_bytes(const setup_t *s, double *out_all, double *out_outside
 static void test_zero_volume(void) {
   for (int dp = 2; dp <= 8; dp *= 2) {
     for (int zero = 0; zero <= 3; zero++) {
-      const setup_t s = {.dp = dp, .zero = zero};
+      const mesh_setup_t s = {.dp = dp, .zero = zero};
       double all, outside;
       int64_t stored;
       const double bytes = train_bytes(&s, &all, &outside, &stored);
       const double part = (dp - 1) / (double)dp;
       const double expected = (zero == 3 ? 2 * all + (all - outside) : 2 * all) * 4 * part;
-      char name[128];
-      describe("volume", &s, name);
+      char name[160];
+      mesh_setup_describe("volume", &s, name);
       // In backward a region gathers only the parameters that it reads: biases are not among them.
       UNIT_CHECK(zero == 3 ? bytes <= expected && bytes > 0.97 * expected : bytes == expected,
                  name);
@@ -408,7 +348,7 @@ static void test_tensor_volume(void) {
   for (int tp = 2; tp <= 4; tp *= 2) {
     double volumes[2];
     for (int sp = 0; sp < 2; sp++) {
-      const setup_t few = {.tp = tp, .sequence_parallel = sp};
+      const mesh_setup_t few = {.tp = tp, .sequence_parallel = sp};
       const ptc_override_t more[] = {
           {"layers", "2"},           {"d", "64"},    {"seq", "32"},
           {"vocab", "256"},          {"heads", "4"}, {"train.batch", "8"},
@@ -442,7 +382,7 @@ static void test_expert_volume(void) {
                                  {"train.precision", "f32"}};
   const double choices = 16 * 2, slots = 4 * 10, d = 32;
   for (int ep = 2; ep <= 4; ep *= 2) {
-    const setup_t s = {.dp = 8 / (2 * ep), .ep = ep};
+    const mesh_setup_t s = {.dp = 8 / (2 * ep), .ep = ep};
     ptc_diag_t diag;
     ptc_diag_init(&diag);
     ptc_module_t *module = compile("mixtral", &s, more, 5, &diag);
@@ -469,7 +409,7 @@ static void test_expert_volume(void) {
 static void test_few_key_heads(void) {
   const ptc_override_t more[] = {
       {"heads", "8"}, {"d", "256"}, {"seq", "64"}, {"ffn", "1024"}, {"vocab", "1024"}};
-  const setup_t s = {.tp = 4};
+  const mesh_setup_t s = {.tp = 4};
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   ptc_module_t *module = compile("llama3", &s, more, 5, &diag);

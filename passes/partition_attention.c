@@ -1,0 +1,168 @@
+// partition: attention where the sequence lies on cp, by exchanges that leave it there.
+//
+//   all_to_all   the sequence becomes whole and heads lie on cp instead, before attention; the results go back
+//
+// Source: Jacobs et al. 2023, DeepSpeed Ulysses (arXiv:2309.14509).
+#include "ir/builder.h"
+#include "ir/op.h"
+#include "passes/pad_masks.h"
+#include "passes/partition_impl.h"
+
+// --- which way
+
+static bool is_sequence(const ptc_part_t *p, const char *name) {
+  for (int32_t i = 0; i < p->num_sequence; i++)
+    if (p->sequence[i] == name) return true;
+  return false;
+}
+
+static const ptc_axis_ref_t *cp_of(const ptc_part_t *p) { return &p->axis[PTC_AXIS_CP]; }
+
+static bool lies_on_cp(const ptc_part_t *p, const ptc_dim_t *dim) {
+  return ptc_axes_find(dim->axes, dim->num_axes, *cp_of(p)) >= 0;
+}
+
+// A dim of q, keys and values that cp divides, inside of what else lies on it.
+static const char *find_heads(const ptc_part_t *p, const ptc_op_t *op) {
+  const ptc_attention_operands_t at = ptc_attention_operands(op);
+  const ptc_type_t *q = op->operands[at.q]->type, *key = op->operands[at.key]->type;
+  const ptc_type_t *val = op->operands[at.val]->type;
+  const int64_t cp = p->parallel.size[PTC_AXIS_CP];
+  for (int32_t i = 0; i < q->num_dims; i++) {
+    const ptc_dim_t *dim = &q->dims[i];
+    if (dim->name == p->batch || dim->name == ptc_op_string(op, "dot") ||
+        !ptc_type_has_dim(key, dim->name) || !ptc_type_has_dim(val, dim->name))
+      continue;
+    const int64_t others =
+        ptc_dim_num_shards(&p->module->mesh, dim) / (lies_on_cp(p, dim) ? cp : 1);
+    if (dim->extent % (others * cp) == 0) return dim->name;
+  }
+  return NULL;
+}
+
+static double bytes_of(const ptc_op_t *op, int32_t index) {
+  return (double)ptc_type_num_bytes(op->operands[index]->type);
+}
+
+// Of c devices each reads (c - 1) / c of keys and values where they are gathered; of 1 / c of q, keys, values and the
+// result where heads are moved.
+static bool moves_less(const ptc_part_t *p, const ptc_op_t *op) {
+  const ptc_attention_operands_t at = ptc_attention_operands(op);
+  const double pair = bytes_of(op, at.key) + bytes_of(op, at.val);
+  const double out = bytes_of(op, at.q) / bytes_of(op, at.key) * bytes_of(op, at.val);
+  return (bytes_of(op, at.q) + pair + out) / (double)p->parallel.size[PTC_AXIS_CP] < pair;
+}
+
+bool ptc_part_attention_way(const ptc_part_t *p, const ptc_op_t *op, ptc_part_attention_t *out) {
+  *out = (ptc_part_attention_t){0};
+  if ((op->opcode != PTC_OP_ATTENTION && op->opcode != PTC_OP_ATTENTION_GRAD) ||
+      p->parallel.size[PTC_AXIS_CP] == 1 || p->parallel.cp_attention == PTC_CP_GATHER)
+    return false;
+  const ptc_attention_operands_t at = ptc_attention_operands(op);
+  const ptc_type_t *q = op->operands[at.q]->type, *key = op->operands[at.key]->type;
+  out->attend = ptc_op_string(op, "attend");
+  bool on_cp = lies_on_cp(p, &key->dims[ptc_type_find_dim(key, out->attend)]);
+  for (int32_t i = 0; i < q->num_dims; i++) {
+    if (is_sequence(p, q->dims[i].name) && !ptc_type_has_dim(key, q->dims[i].name))
+      out->rows = q->dims[i].name;
+    on_cp |= lies_on_cp(p, &q->dims[i]);
+  }
+  if (!out->rows || !is_sequence(p, out->attend) || !on_cp) return false;
+  out->heads = find_heads(p, op);
+  const bool moves = p->parallel.cp_attention == PTC_CP_ALL_TO_ALL ||
+                     (p->parallel.cp_attention == PTC_CP_AUTO && moves_less(p, op));
+  if (!moves || !out->heads) return false;
+  out->way = PTC_CP_ALL_TO_ALL;
+  return true;
+}
+
+// --- types
+
+static const ptc_type_t *without_cp(ptc_part_t *p, const ptc_type_t *type, int32_t at) {
+  const ptc_dim_t *dim = &type->dims[at];
+  ptc_axis_ref_t rest[PTC_MAX_AXES];
+  int32_t count = 0;
+  for (int32_t i = 0; i < dim->num_axes; i++)
+    if (!ptc_axis_ref_equal(dim->axes[i], *cp_of(p))) rest[count++] = dim->axes[i];
+  return ptc_part_with_axes(p, type, at, rest, count);
+}
+
+static const ptc_type_t *with_cp(ptc_part_t *p, const ptc_type_t *type, const char *name) {
+  const int32_t at = name ? ptc_type_find_dim(type, name) : -1;
+  if (at < 0 || type->dims[at].num_axes == PTC_MAX_AXES) return type;
+  const ptc_dim_t *dim = &type->dims[at];
+  ptc_axis_ref_t all[PTC_MAX_AXES];
+  for (int32_t i = 0; i < dim->num_axes; i++) all[i] = dim->axes[i];
+  all[dim->num_axes] = *cp_of(p);
+  return ptc_part_with_axes(p, type, at, all, dim->num_axes + 1);
+}
+
+const ptc_type_t *ptc_part_attention_bare(ptc_part_t *p, const ptc_part_attention_t *a,
+                                          const ptc_type_t *type) {
+  (void)a;
+  for (int32_t i = 0; i < type->num_dims; i++) type = without_cp(p, type, i);
+  return type;
+}
+
+const ptc_type_t *ptc_part_attention_laid(ptc_part_t *p, const ptc_part_attention_t *a,
+                                          const ptc_op_t *op, int32_t index,
+                                          const ptc_type_t *type) {
+  (void)op;
+  (void)index;
+  return with_cp(p, type, a->heads);
+}
+
+// The operand that result |index| has the type of: q's or its own rows, keys, values.
+static const char *home_dim(const ptc_part_attention_t *a, const ptc_op_t *op, int32_t index) {
+  if (op->opcode == PTC_OP_ATTENTION) return index == 0 ? a->rows : NULL;
+  return index == 0 ? a->rows : index < 3 ? a->attend : NULL;
+}
+
+static ptc_dim_t laid_out(const ptc_op_t *op, const ptc_type_t *const *types, ptc_dim_t dim) {
+  for (int32_t i = 0; i < op->num_operands; i++) {
+    const int32_t at = ptc_type_find_dim(types[i], dim.name);
+    if (at >= 0) return types[i]->dims[at];
+  }
+  return dim;
+}
+
+void ptc_part_attention_results(ptc_part_t *p, const ptc_part_attention_t *a, const ptc_op_t *op,
+                                const ptc_type_t *const *types, const ptc_type_t **results) {
+  for (int32_t r = 0; r < op->num_results; r++) {
+    const ptc_type_t *like = op->results[r]->type;
+    ptc_dim_t dims[PTC_MAX_DIMS];
+    for (int32_t d = 0; d < like->num_dims; d++) dims[d] = laid_out(op, types, like->dims[d]);
+    results[r] = ptc_type_new(&p->module->arena, like->dtype, dims, like->num_dims);
+    const char *home = home_dim(a, op, r);
+    if (home) results[r] = with_cp(p, ptc_part_attention_bare(p, a, results[r]), home);
+  }
+}
+
+// --- building
+
+static ptc_value_t *move_home(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *value,
+                              const char *heads, const char *home) {
+  ptc_attrs_t attrs = {0};
+  ptc_attrs_set_string(p->module, &attrs, "axes", ptc_axes_text(p->module, cp_of(p), 1));
+  ptc_attrs_set_dim(p->module, &attrs, "from", heads);
+  ptc_attrs_set_dim(p->module, &attrs, "to", home);
+  ptc_op_t *op = ptc_build_op(b, PTC_OP_ALL_TO_ALL, &value, 1, 1, attrs);
+  return op ? op->results[0] : NULL;
+}
+
+ptc_status_t ptc_part_attention_build(ptc_part_t *p, const ptc_part_attention_t *a, ptc_op_t *op,
+                                      ptc_value_t **out_results) {
+  PTC_TRY(ptc_mask_operands(p->module, op));
+  const ptc_type_t **types = PTC_ARENA_ARRAY(p->scratch, const ptc_type_t *, op->num_results);
+  PTC_TRY(ptc_op_info(op->opcode)->shape(p->module, op, types));
+  ptc_builder_t b = ptc_builder_before(p->module, op->next);
+  b.loc = op->loc;
+  for (int32_t r = 0; r < op->num_results; r++) {
+    op->results[r]->type = types[r];
+    out_results[r] = op->results[r];
+    const char *home = home_dim(a, op, r);
+    if (home) out_results[r] = move_home(p, &b, op->results[r], a->heads, home);
+    if (!out_results[r]) return PTC_UNSUPPORTED;
+  }
+  return PTC_OK;
+}

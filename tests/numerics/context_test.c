@@ -1,0 +1,150 @@
+// Proves: sequences on cp, attention by each of its ways. A partitioned module computes on all devices what the module
+// computes on one; the plan, run on threads, trains as the plan of one rank does, and reads the bytes that it states.
+// What a device reads in attention is what the way promises.
+#include <stdlib.h>
+
+#include "ir/axes.h"
+#include "ir/op.h"
+#include "passes/pass.h"
+#include "tests/support/mesh_case.h"
+#include "tests/support/rank_runs.h"
+#include "tests/support/unit.h"
+
+static void test_semantics(void) {
+  static const struct {
+    const char *model;
+    mesh_setup_t setup;
+  } rows[] = {
+      {"llama3", {.cp = 2, .cp_attention = "all_to_all"}},
+      {"gpt2_dropout", {.cp = 2, .tp = 2, .cp_attention = "all_to_all", .sequence_parallel = true}},
+      {"gemma2", {.dp = 2, .cp = 2, .zero = 3, .micro_batch = 1, .cp_attention = "all_to_all"}},
+      {"bert", {.cp = 2, .recompute = "full", .cp_attention = "all_to_all"}},
+      {"mixtral", {.cp = 2, .ep = 2, .recompute = "selective", .cp_attention = "all_to_all"}},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    (void)mesh_case_compare(small_model_find(rows[i].model), &rows[i].setup);
+}
+
+// --- runs
+
+static bool run_on(const char *model, const mesh_setup_t *setup, rank_run_t *out_run) {
+  const ptc_override_t more[] = {{"train.clip", "0.5"}, {"train.precision", "f32"}, {"seq", "8"}};
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_module_t *module = small_model_lower(small_model_find(model), more, 3, &diag);
+  if (module) mesh_setup_apply(module, setup);
+  *out_run = (rank_run_t){0};
+  const bool ok = module && rank_run(module, 11, out_run);
+  ptc_module_destroy(module);
+  ptc_diag_deinit(&diag);
+  return ok;
+}
+
+static void test_runs(void) {
+  static const struct {
+    const char *model;
+    mesh_setup_t setup;
+  } rows[] = {
+      {"llama3", {.cp = 2, .cp_attention = "all_to_all"}},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const mesh_setup_t alone = {0};
+    rank_run_t one, many;
+    char name[160];
+    mesh_setup_describe(rows[i].model, &rows[i].setup, name);
+    bool ok = run_on(rows[i].model, &alone, &one);
+    ok &= run_on(rows[i].model, &rows[i].setup, &many);
+    UNIT_CHECK(ok, name);
+    if (ok) {
+      const rank_difference_t d = rank_run_compare(&one, &many);
+      UNIT_CHECK(d.initial == 0 && d.loss <= 1e-5 && d.final <= 1e-3, name);
+      UNIT_CHECK(many.replicas_agree && many.bytes_agree && many.bytes_read > 0, name);
+    }
+    rank_run_deinit(&one);
+    rank_run_deinit(&many);
+  }
+}
+
+// --- volume
+
+typedef struct volume_s {
+  double all_to_all, all_gather, reduce_scatter, all_reduce;
+} volume_t;
+
+static double local_bytes(const ptc_module_t *module, const ptc_type_t *type) {
+  double bytes = (double)ptc_dtype_bytes(type->dtype);
+  for (int32_t d = 0; d < type->num_dims; d++)
+    bytes *= (double)ptc_dim_local_extent(&module->mesh, &type->dims[d]);
+  return bytes;
+}
+
+// Bytes of activations that a device reads in a turn of the forward or the backward region.
+static volume_t volume_of(const ptc_module_t *module, bool reverse) {
+  volume_t v = {0};
+  const ptc_op_t *region = ptc_module_find_func(module, "train")->body->first;
+  while (region &&
+         !(region->body && region->num_carry >= 1 && ptc_op_bool(region, "reverse") == reverse))
+    region = region->next;
+  CU_ASSERT_FATAL(region != NULL);
+  for (const ptc_op_t *op = region->body->first; op; op = op->next) {
+    if (!ptc_op_has_trait(op, PTC_TRAIT_COLLECTIVE) || op->results[0]->type->num_dims < 4) continue;
+    if (!ptc_type_has_dim(op->results[0]->type, ptc_module_intern((ptc_module_t *)module, "b")))
+      continue;
+    ptc_axis_ref_t axes[PTC_MAX_AXES];
+    int32_t num_axes;
+    CU_ASSERT_FATAL(ptc_axes_parse(module, ptc_op_string(op, "axes"), axes, &num_axes));
+    const double n = (double)ptc_axes_size(&module->mesh, axes, num_axes);
+    const double x = local_bytes(module, op->operands[0]->type);
+    switch (op->opcode) {
+      case PTC_OP_ALL_TO_ALL: v.all_to_all += x * (n - 1) / n; break;
+      case PTC_OP_ALL_GATHER: v.all_gather += x * (n - 1); break;
+      case PTC_OP_REDUCE_SCATTER: v.reduce_scatter += x * (n - 1) / n; break;
+      default: v.all_reduce += 2 * x * (n - 1) / n; break;
+    }
+  }
+  return v;
+}
+
+static ptc_module_t *compile(const mesh_setup_t *setup, ptc_diag_t *diag) {
+  const ptc_override_t more[] = {{"layers", "3"}, {"d", "64"},          {"seq", "32"},
+                                 {"vocab", "64"}, {"heads", "8"},       {"kv_heads", "4"},
+                                 {"ffn", "96"},   {"train.batch", "4"}, {"train.precision", "f32"}};
+  ptc_module_t *module = small_model_lower(small_model_find("llama3"), more, 9, diag);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(module);
+  mesh_setup_apply(module, setup);
+  ptc_pass_ctx_t ctx;
+  ptc_pass_ctx_init(&ctx, NULL);
+  const ptc_status_t status = ptc_pipeline_train(&ctx, module);
+  ptc_pass_ctx_deinit(&ctx);
+  if (status != PTC_OK) ptc_diag_print(diag, stdout, PTC_DIAG_TEXT, false);
+  CU_ASSERT_EQUAL_FATAL(status, PTC_OK);
+  return module;
+}
+
+// Of b = 4, s = 32, 8 heads of q, 4 of keys and values, each 8 wide, in f32.
+static const double q_bytes = 4.0 * 32 * 8 * 8 * 4, kv_bytes = 4.0 * 32 * 4 * 8 * 4;
+
+// q, keys, values in and the result back; in backward the result and its gradient in, three gradients back.
+static void test_all_to_all_volume(void) {
+  for (int cp = 2; cp <= 4; cp *= 2) {
+    const mesh_setup_t setup = {.cp = cp, .cp_attention = "all_to_all"};
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_module_t *module = compile(&setup, &diag);
+    const volume_t f = volume_of(module, false), b = volume_of(module, true);
+    const double part = (cp - 1) / (double)(cp * cp);
+    CU_ASSERT_EQUAL(f.all_to_all, (2 * q_bytes + 2 * kv_bytes) * part);
+    CU_ASSERT_EQUAL(b.all_to_all, (3 * q_bytes + 2 * kv_bytes) * part);
+    CU_ASSERT_EQUAL(f.all_gather + f.reduce_scatter + f.all_reduce, 0);
+    CU_ASSERT_EQUAL(b.all_gather + b.reduce_scatter + b.all_reduce, 0);
+    ptc_module_destroy(module);
+    ptc_diag_deinit(&diag);
+  }
+}
+
+static const unit_test_t tests[] = {
+    {"semantics", test_semantics},
+    {"runs", test_runs},
+    {"volume of all_to_all", test_all_to_all_volume},
+};
+UNIT_MAIN("context", tests)
