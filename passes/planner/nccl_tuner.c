@@ -127,6 +127,12 @@ static ptc_nccl_estimate_t nvls(const query_t *q, bool as_tree) {
                 bw);
 }
 
+static void take_better(ptc_nccl_estimate_t *best, ptc_nccl_estimate_t other) {
+  const double gbps = most(best->best_gbps, other.alg_gbps);
+  if (other.time_us < best->time_us) *best = other;
+  best->best_gbps = gbps;
+}
+
 ptc_nccl_estimate_t ptc_nccl_estimate(const ptc_nccl_system_t *system, ptc_net_kind_t kind,
                                       int32_t ranks, int32_t nodes, double bytes) {
   const query_t q = {.system = system,
@@ -143,20 +149,12 @@ ptc_nccl_estimate_t ptc_nccl_estimate(const ptc_nccl_system_t *system, ptc_net_k
   ptc_nccl_estimate_t best = {.time_us = INFINITY};
   for (ptc_net_proto_t proto = 0; proto < PTC_NUM_PROTOS; proto++) {
     if (proto == PTC_PROTO_LL128 && !system->ll128) continue;
-    const ptc_nccl_estimate_t one = ring(&q, proto);
-    if (one.time_us < best.time_us) best = one;
-    if (kind != PTC_NET_ALL_REDUCE) continue;
-    const ptc_nccl_estimate_t other = tree(&q, proto);
-    if (other.time_us < best.time_us) best = other;
+    take_better(&best, ring(&q, proto));
+    if (kind == PTC_NET_ALL_REDUCE) take_better(&best, tree(&q, proto));
   }
-  if (nodes == 1 && system->nvls.channels >= 2) {
-    const ptc_nccl_estimate_t one = nvls(&q, false);
-    if (one.time_us < best.time_us) best = one;
-  }
-  if (nodes > 1 && kind == PTC_NET_ALL_REDUCE && system->nvls_tree.channels >= 2) {
-    const ptc_nccl_estimate_t one = nvls(&q, true);
-    if (one.time_us < best.time_us) best = one;
-  }
+  if (nodes == 1 && system->nvls.channels >= 2) take_better(&best, nvls(&q, false));
+  if (nodes > 1 && kind == PTC_NET_ALL_REDUCE && system->nvls_tree.channels >= 2)
+    take_better(&best, nvls(&q, true));
   return best;
 }
 
@@ -185,9 +183,15 @@ static ptc_nccl_graph_t node_ring(const ptc_node_model_t *node, double gbps) {
   return graph;
 }
 
+double ptc_group_link(const ptc_node_model_t *node, ptc_group_shape_t shape) {
+  if (shape.crossing < 1) return node->link_busbw;
+  const double across = node->link_across * least(1, 2. / shape.crossing);
+  return least(node->link_busbw, across);
+}
+
 ptc_nccl_system_t ptc_nccl_system(const ptc_node_model_t *node, ptc_group_shape_t shape) {
   const ptc_device_model_t *device = node->device;
-  const double link = node->link_busbw * 1e-9;
+  const double link = ptc_group_link(node, shape) * 1e-9;
   ptc_nccl_system_t system = {.arch = device->arch, .amd = node->host_amd};
   system.nvlink = node->link_busbw >= 40e9;
   system.ll128 = system.nvlink && device->arch >= 70;

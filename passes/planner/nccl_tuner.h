@@ -26,6 +26,7 @@ typedef struct ptc_nccl_estimate_s {
   int32_t channels;             // used
   double latency_us, alg_gbps;  // time = latency + bytes / (1000 * alg_gbps), in us
   double time_us;
+  double best_gbps;  // the most that any algorithm and protocol has for this size
 } ptc_nccl_estimate_t;
 
 // ALL_REDUCE, REDUCE_SCATTER or ALL_GATHER of |bytes| (nccl-tests' S) over |ranks| >= 2 on |nodes|.
@@ -34,5 +35,8 @@ ptc_nccl_estimate_t ptc_nccl_estimate(const ptc_nccl_system_t *system, ptc_net_k
 
 // The closed form of the search over the topology for a group of |shape|.
 ptc_nccl_system_t ptc_nccl_system(const ptc_node_model_t *node, ptc_group_shape_t shape);
+
+// Bus bandwidth of the links for such a group, bytes/s: less where it crosses from one part of a node to another.
+double ptc_group_link(const ptc_node_model_t *node, ptc_group_shape_t shape);
 
 #endif  // PTC_PASSES_PLANNER_NCCL_TUNER_H_

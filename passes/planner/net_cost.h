@@ -22,6 +22,8 @@ typedef struct ptc_group_shape_s {
   int32_t nodes;
   int32_t
       sharers;  // groups of the same kind, this one included, that use a node's NICs at the same time
+  int32_t
+      crossing;  // how many such groups cross at the same time from one part of a node (socket) to another; mostly 0
 } ptc_group_shape_t;
 
 // The group of the devices that differ in the axes of |axes_mask| (bit PTC_AXIS_TP: 1 << PTC_AXIS_TP) only; size[] as
