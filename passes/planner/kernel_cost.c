@@ -72,13 +72,16 @@ static double gemm_rate_eff(const ptc_device_model_t *device, double seconds) {
          (device->gemm_burst_eff - device->gemm_eff) / (1 + seconds / device->gemm_settle_s);
 }
 
-static double gemm_gpu(const ptc_device_model_t *device, const ptc_kernel_work_t *work) {
-  const int64_t batch = at_least_one(work->batch), m = work->m, n = work->n, k = work->k;
+static double gemm_gpu(const ptc_device_model_t *device, const ptc_kernel_work_t *work,
+                       int64_t batch) {
+  const int64_t m = work->m, n = work->n, k = work->k;
   const double peak = peak_of(device, work->prec);
   const double element = operand_bytes(work->prec);
   const bool narrow = element < 2;
   const double flops = 2. * (double)batch * (double)m * (double)n * (double)k;
-  double eff = gemm_rate_eff(device, flops / (peak * device->gemm_eff));
+  // All groups of the kernel heat the device.
+  const double all = flops * (double)at_least_one(work->batch) / (double)batch;
+  double eff = gemm_rate_eff(device, all / (peak * device->gemm_eff));
   if (narrow) eff *= narrow_eff;
   const int64_t align = (int64_t)(16 / element);
   if (n % align || k % align) eff *= misaligned_eff;
@@ -105,7 +108,7 @@ static double gemm_gpu(const ptc_device_model_t *device, const ptc_kernel_work_t
       best = least(best, seconds);
     }
   }
-  double bytes = work->bytes;
+  double bytes = work->bytes * (double)batch / (double)at_least_one(work->batch);
   if (bytes <= 0)
     bytes = element * (double)batch * ((double)m * (double)k + (double)k * (double)n) +
             2. * (double)batch * (double)m * (double)n;
@@ -113,6 +116,18 @@ static double gemm_gpu(const ptc_device_model_t *device, const ptc_kernel_work_t
   if (work->accumulates_f32)
     best += streamed(device, accumulate_bytes * (double)batch * (double)m * (double)n);
   return best;
+}
+
+// The experts' products run in a few streams beside each other, each a launch of its own: small ones leave SMs idle, and
+// wait for the host.
+enum { GROUP_STREAMS = 4 };
+static const double group_launch_s = 8.5e-6;
+
+static double grouped_gpu(const ptc_device_model_t *device, const ptc_kernel_work_t *work) {
+  const int64_t groups = at_least_one(work->batch);
+  const int64_t at_once = groups < GROUP_STREAMS ? groups : GROUP_STREAMS;
+  const double seconds = gemm_gpu(device, work, at_once) / (double)at_once;
+  return (double)groups * most(seconds, group_launch_s);
 }
 
 // --- attention
@@ -164,16 +179,19 @@ static double attention_bytes(const ptc_kernel_work_t *work) {
   return work->kind == PTC_KW_ATTENTION_GRAD ? 2.5 * once : once;
 }
 
-// Of the longest tile: what the end of the kernel, where not all SMs have work, costs.
-static const double attention_tail = .8, attention_grad_tail = .4;
+// Of the longest tile: what the end of the kernel, where not all SMs have work, costs; and how much longer a tile takes
+// that has its SM for itself, since two of them hide one another's softmax.
+static const double attention_tail = .8, attention_grad_tail = .4, attention_alone = 1.4;
 
 // Each tile of queries walks over its keys, |attention_half| keys' time is lost at its ends, and the diagonal tile of a
 // causal mask is computed whole. The backward kernel's tiles are keys.
 static double attention_gpu(const ptc_device_model_t *device, const ptc_kernel_work_t *work) {
   const bool grad = work->kind == PTC_KW_ATTENTION_GRAD;
   const double *effs = grad ? device->attention_grad_eff : device->attention_eff;
-  const double dims = (double)(work->qk_dim + work->v_dim);
-  const double eff = by_head_dim(effs, dims / 2);
+  // The backward kernels treat both head dims as the larger one.
+  const double wide = (double)(work->qk_dim > work->v_dim ? work->qk_dim : work->v_dim);
+  const double dims = grad ? 2 * wide : (double)(work->qk_dim + work->v_dim);
+  const double eff = by_head_dim(effs, wide);
   const double peak = least(peak_of(device, work->prec), 2 * peak_of(device, PTC_PREC_BF16));
   const int64_t tile = grad ? 128 : query_tile(device);
   const double heads = (double)(at_least_one(work->heads) * at_least_one(work->batch));
@@ -186,7 +204,8 @@ static double attention_gpu(const ptc_device_model_t *device, const ptc_kernel_w
   const double longest = widest + lost;
   const double per_key = (double)tile * (grad ? 5. : 2.) * dims / (peak * eff / device->sms);
   const double tail = grad ? attention_grad_tail : attention_tail;
-  const double seconds = per_key * most(longest, all / device->sms + tail * longest);
+  const double alone = grad ? 1 : attention_alone;
+  const double seconds = per_key * most(alone * longest, all / device->sms + tail * longest);
   return most(seconds, memory_seconds(device, attention_bytes(work)));
 }
 
@@ -197,9 +216,9 @@ static double attention_unfused(const ptc_device_model_t *device, const ptc_kern
   const int64_t heads = at_least_one(work->heads) * at_least_one(work->batch);
   ptc_kernel_work_t one = {.kind = PTC_KW_GEMM, .prec = work->prec, .batch = heads};
   one.m = work->rows, one.n = work->cols, one.k = work->qk_dim;
-  double seconds = (grad ? 2 : 1) * gemm_gpu(device, &one);
+  double seconds = (grad ? 2 : 1) * gemm_gpu(device, &one, heads);
   one.n = work->v_dim, one.k = work->cols;
-  seconds += (grad ? 2 : 1) * gemm_gpu(device, &one);
+  seconds += (grad ? 2 : 1) * gemm_gpu(device, &one, heads);
   const double scores =
       operand_bytes(work->prec) * (double)heads * (double)work->rows * (double)work->cols;
   return seconds + memory_seconds(device, scores * (grad ? 5.5 : 4.5));
@@ -256,13 +275,16 @@ double ptc_kernel_seconds(const ptc_device_model_t *device, const ptc_kernel_wor
     case PTC_KW_GEMM:
     case PTC_KW_GROUPED_GEMM:
       if (work->m <= 0 || work->n <= 0 || work->k <= 0) return 0;
-      return launch + (cpu ? gemm_cpu(device, work) : gemm_gpu(device, work));
+      if (cpu) return launch + gemm_cpu(device, work);
+      if (work->kind == PTC_KW_GROUPED_GEMM) return launch + grouped_gpu(device, work);
+      return launch + gemm_gpu(device, work, at_least_one(work->batch));
     case PTC_KW_ATTENTION:
     case PTC_KW_ATTENTION_GRAD:
       if (work->rows <= 0 || work->cols <= 0) return 0;
       if (cpu) return launch + attention_cpu(device, work);
       if (options->unfused_attention) return 4 * launch + attention_unfused(device, work);
-      return launch + attention_gpu(device, work);
+      return launch + attention_gpu(device, work) /
+                          (options->attention_eff > 0 ? options->attention_eff : 1);
     case PTC_KW_MEMORY: break;
   }
   double bytes = work->bytes;

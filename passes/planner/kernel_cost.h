@@ -35,8 +35,10 @@ typedef struct ptc_kernel_work_s {
 
 // What a software stack does differently.
 typedef struct ptc_kernel_options_s {
-  bool unfused;            // |ops| launches and |unfused_bytes| instead of one and |bytes|
-  double launch_s;         // cost of a launch that is not hidden; < 0: the device's
+  bool unfused;     // |ops| launches and |unfused_bytes| instead of one and |bytes|
+  double launch_s;  // cost of a launch that is not hidden; < 0: the device's
+  double
+      attention_eff;  // of what the device's own attention kernel reaches (FlashAttention 2 on Hopper: .57); 0: 1
   bool unfused_attention;  // scores and probabilities go through memory
 } ptc_kernel_options_t;
 
