@@ -1,5 +1,6 @@
 // Proves: printed GEMM kernels of any roles, dim orders, extents, dtypes, prologues and epilogues store the sums
-// within 2 eps (1 + sum |terms|), the same bits whatever the order of the tiles.
+// within 2 eps (1 + sum |terms|), within 8 where all terms have one sign; the same bits whatever the order of the
+// tiles.
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -94,8 +95,8 @@ static void run_case(const gemm_case_t *c, bool one_sign, uint64_t *seed) {
     kernel_set_run(set, 0, two, NULL, unit_random(seed) | 1);
     // A prologue is not exact: its error is that of the terms.
     const bool exact = c->prologue_a != GEMM_GELU && c->prologue_b != GEMM_GELU;
-    // A part of 128 terms of one sign has the errors of 127 additions of which none cancel.
-    check_points(kernel, data, one, (exact ? 2 : 4) * (one_sign ? 2 : 1), seed);
+    // A part of 256 terms of one sign strays by 1.8 eps in the mean square.
+    check_points(kernel, data, one, one_sign ? 8 : exact ? 2 : 4, seed);
     check_same_bits(kernel, one, two);
     free_results(kernel, one);
     free_results(kernel, two);
@@ -134,6 +135,7 @@ static const named_t named_cases[] = {
     {"gemm_t_column", 1, 77, 1, 50, 0, 1, PTC_F32, GEMM_SUM, 0},
     {"gemm_t_in_place_edge", 1, 5, 107, 1000, 0, 0, PTC_F32, GEMM_SUM, 0},
     {"gemm_t_f16", 2, 33, 40, 100, 1, 1, PTC_F16, GEMM_GELU_TWO, 0},
+    {"gemm_t_one_sign_part", 1, 60, 50, 256, 0, 1, PTC_F32, GEMM_SUM, 1},
     {"gemm_t_one_sign", 1, 40, 50, 768, 0, 0, PTC_F32, GEMM_SUM, 1},
     {"gemm_t_one_sign_blocks", 1, 40, 50, 4096, 0, 1, PTC_F32, GEMM_SUM, 1},
     {"gemm_t_one_sign_turned", 1, 90, 64, 3000, 1, 0, PTC_F32, GEMM_BIAS, 1},
