@@ -13,6 +13,7 @@
 #include "frontend/driver/emit.h"
 #include "frontend/driver/interrupt.h"
 #include "frontend/driver/options.h"
+#include "frontend/driver/sample_plan.h"
 #include "frontend/driver/units.h"
 #include "ir/text.h"
 #include "passes/parallel.h"
@@ -280,12 +281,9 @@ static ptc_status_t make_stages(const arguments_t *args, ptc_pass_ctx_t *ctx,
   return status;
 }
 
-// The module went through the pipeline.
+// The module went through the pipeline. |output|: where the plan goes, or NULL.
 static ptc_status_t make_plan(arguments_t *args, ptc_pass_ctx_t *ctx, ptc_module_t *module,
-                              const char *file, const struct timespec *begin) {
-  const char *output = args->output;
-  if (!output && !args->plan_only) output = default_output(module, file, &module->arena);
-  if (args->plan_only) output = NULL;
+                              const char *output, const struct timespec *begin) {
   if (output) PTC_TRY(ptc_emit_check_output(module->diag, output));
   ptc_parallel_t parallel;
   PTC_TRY(ptc_parallel_read(module, &parallel));
@@ -298,7 +296,8 @@ static ptc_status_t make_plan(arguments_t *args, ptc_pass_ctx_t *ctx, ptc_module
   return status;
 }
 
-static ptc_status_t run_passes(arguments_t *args, ptc_module_t *module, const char *file,
+static ptc_status_t run_passes(arguments_t *args, ptc_module_t *module, const char *const *files,
+                               int32_t num_files, const ptc_lower_options_t *options,
                                const struct timespec *begin) {
   ptc_pass_ctx_t ctx;
   args->pass.print_to = stdout;
@@ -312,7 +311,12 @@ static ptc_status_t run_passes(arguments_t *args, ptc_module_t *module, const ch
   if (status == PTC_OK && !ctx.stopped) {
     if (!args->common.quiet) print_model(module);
     if (looks && !args->output) args->plan_only = true;
-    status = make_plan(args, &ctx, module, file, begin);
+    const char *output = args->output;
+    if (!output && !args->plan_only) output = default_output(module, files[0], &module->arena);
+    if (args->plan_only) output = NULL;
+    status = make_plan(args, &ctx, module, output, begin);
+    if (output && status == PTC_OK && !ctx.stopped && !ptc_plan_target_is_cuda(args->target))
+      ptc_sample_plan_write(files, num_files, options, args->target, output);
   } else if (status == PTC_OK && !args->common.quiet) {
     print_model(module);
   }
@@ -338,7 +342,8 @@ static ptc_status_t compile(arguments_t *args, ptc_diag_t *diag, const char *con
   }
   if (args->print_lowered && !args->check) print_module(module, !args->no_loc);
   const bool stop_at_once = args->pass.stop_after && strcmp(args->pass.stop_after, "lower") == 0;
-  if (!args->check && !stop_at_once) status = run_passes(args, module, files[0], &begin);
+  if (!args->check && !stop_at_once)
+    status = run_passes(args, module, files, num_files, &options, &begin);
   if (!args->check && stop_at_once && !args->common.quiet) print_model(module);
   ptc_module_destroy(module);
   return status;

@@ -115,7 +115,7 @@ int ptc_eval_main(int argc, char **argv) {
   char *run_dir = ptc_options_run_dir(argv[optind]);
   if (!args.ckpt) args.ckpt = run_dir;
   const ptc_status_t status = ptc_plan_command(
-      &(ptc_plan_command_t){argv[optind], &args.common, &args.session, evaluate, &args});
+      &(ptc_plan_command_t){argv[optind], NULL, &args.common, &args.session, evaluate, &args});
   free(run_dir);
   const ptc_status_t written = ptc_options_close_stdout();
   if (*ptc_interrupt_flag()) ptc_interrupt_die(*ptc_interrupt_flag());

@@ -200,7 +200,7 @@ int ptc_run_main(int argc, char **argv) {
   char *run_dir = ptc_options_run_dir(argv[optind]);
   if (!args.run.run_dir) args.run.run_dir = run_dir;
   const ptc_status_t status = ptc_plan_command(
-      &(ptc_plan_command_t){argv[optind], &args.common, &args.session, train, &args.run});
+      &(ptc_plan_command_t){argv[optind], NULL, &args.common, &args.session, train, &args.run});
   if (args.session.gpusim && args.run.profile) ptc_gpusim_print(stderr);
   free(run_dir);
   const ptc_status_t written = ptc_options_close_stdout();

@@ -11,17 +11,16 @@
 #include "frontend/driver/options.h"
 #include "frontend/driver/plan_command.h"
 #include "frontend/driver/run_state.h"
+#include "frontend/driver/sample_plan.h"
 #include "frontend/driver/sampler.h"
 #include "ir/base/vec.h"
 #include "runtime/cpu/thread_pool.h"
 
 static const char usage[] =
     "usage: ptc sample PLAN --ckpt=C [options]\n"
-    "Draws tokens from a trained model with `output logits`, each by a full forward pass. Bytes "
-    "where\n"
-    "the vocabulary has at most 256 entries, else numbers of tokens. A plan of the same model "
-    "made\n"
-    "with --set batch=1 is the faster one to sample with.\n"
+    "Draws tokens from a trained model with `output logits`, each by a full forward pass of one\n"
+    "sample on one rank. Bytes where the vocabulary has at most 256 entries, else numbers of "
+    "tokens.\n"
     "\n"
     "options\n"
     "  --ckpt=C               a run's folder (its latest checkpoint), a checkpoint, or a "
@@ -34,7 +33,8 @@ static const char usage[] =
     "  --top-k=K              draw among the K likeliest tokens alone\n"
     "  --seed=N               of drawing (default 0)\n"
     "  --threads=N            of all ranks; default: all cores\n"
-    "  --ranks-as=KIND        of a plan for several ranks: threads (default) or processes\n"
+    "  --ranks-as=KIND        threads or processes: of a plan for several ranks, all of them "
+    "sample\n"
     "  --diagnostics=FORMAT   text or json\n"
     "  --color=WHEN           auto, always, never\n"
     "  -q, --quiet            no progress\n"
@@ -46,6 +46,7 @@ typedef struct sample_args_s {
   ptc_sample_options_t sample;
   const char *ckpt, *prompt;
   int64_t length;
+  bool all_ranks;
 } sample_args_t;
 
 typedef PTC_VEC(int64_t) tokens_t;
@@ -102,6 +103,7 @@ static int read_option(int option, char *const *argv, sample_args_t *args) {
       args->sample.seed = (uint64_t)count;
       return -1;
     case OPT_RANKS_AS:
+      args->all_ranks = true;
       return ptc_options_read_ranks_as(optarg, &args->session.as_processes)
                  ? -1
                  : usage_error("--ranks-as is threads or processes", optarg);
@@ -197,8 +199,10 @@ int ptc_sample_main(int argc, char **argv) {
   args.session.quiet = args.common.quiet;
   char *run_dir = ptc_options_run_dir(argv[optind]);
   if (!args.ckpt) args.ckpt = run_dir;
+  char *lone = args.all_ranks ? NULL : ptc_sample_plan_find(argv[optind]);
   const ptc_status_t status = ptc_plan_command(
-      &(ptc_plan_command_t){argv[optind], &args.common, &args.session, sample, &args});
+      &(ptc_plan_command_t){argv[optind], lone, &args.common, &args.session, sample, &args});
+  free(lone);
   free(run_dir);
   const ptc_status_t written = ptc_options_close_stdout();
   if (*ptc_interrupt_flag()) ptc_interrupt_die(*ptc_interrupt_flag());

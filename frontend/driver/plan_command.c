@@ -43,7 +43,8 @@ static ptc_status_t launched(const ptc_plan_command_t *command, const ptc_ranks_
 static ptc_status_t alone(const ptc_plan_command_t *command, const ptc_ranks_t *ranks,
                           ptc_diag_t *diag) {
   ptc_program_t program;
-  ptc_status_t status = ptc_program_open(diag, command->plan, command->session, &program);
+  const char *plan = command->lone ? command->lone : command->plan;
+  ptc_status_t status = ptc_program_open(diag, plan, command->session, &program);
   if (status == PTC_OK) status = ptc_ranks_run(diag, &program, ranks);
   ptc_program_close(&program);
   ptc_options_print_diagnostics(command->common, diag);

@@ -7,6 +7,7 @@
 
 typedef struct ptc_plan_command_s {
   const char *plan;  // the folder
+  const char *lone;  // the plan instead where no launcher has started this process; NULL: the same
   const ptc_common_options_t *common;
   const ptc_session_options_t *session;
   ptc_status_t (*work)(ptc_session_t *session, const void *args);

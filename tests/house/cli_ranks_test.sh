@@ -74,7 +74,7 @@ expect 0 '' '[ $(stat -c %s half.tp/ckpt/step-00000008/model.safetensors) = $(st
 eval_of() { ptc eval "$1" -q --data=val.txt --ckpt=half.dp | head -n 1; }
 expect 0 '' "[ -n '$(eval_of one)' ]"
 expect 0 '' "awk 'BEGIN {d = $(eval_of one | cut -d' ' -f2) - $(eval_of tp | cut -d' ' -f2); exit d * d > 1e-8}'"
-expect 0 '' 'ptc sample one -q --ckpt=half.dp --prompt=12 --length=20 --temperature=0 >s.one; ptc sample dp -q --ckpt=half.dp --prompt=12 --length=20 --temperature=0 >s.dp; cmp s.one s.dp'
+expect 0 '' 'ptc sample one -q --ckpt=half.dp --prompt=12 --length=20 --temperature=0 >s.one; ptc sample dp -q --ckpt=half.dp --prompt=12 --length=20 --temperature=0 >s.lone; ptc sample dp -q --ranks-as=threads --ckpt=half.dp --prompt=12 --length=20 --temperature=0 >s.dp; cmp s.one s.dp && cmp s.one s.lone'
 expect 0 '' 'ptc export half.dp -o w.safetensors && ptc run tp -q --data=train.txt --init=w.safetensors --run-dir=init --steps=1'
 expect 1 '[run-exists]' 'ptc run dp --data=train.txt'
 expect 1 '[non-finite-loss]' 'ptc run dp -q --data=train.txt --run-dir=nan --set lr=1e38'

@@ -154,10 +154,14 @@ head -c 1500 val.txt >odd.txt
 expect 0 '' 'ptc eval plan --data=odd.txt >e47; ptc eval plan --data=odd.txt --batches=46 >e46
   ! cmp -s e47 e46 && cmp <(grep metric e47) <(grep metric e46)'
 expect 1 '[no-checkpoint]' 'ptc eval plan --ckpt=folder --data=val.txt'
-expect 0 '1' 'ptc sample plan --prompt=12 --length=5 --temperature=0'
+expect 0 '1' 'ptc sample plan -q --prompt=12 --length=5 --temperature=0'
 cp out first
 expect 0 '' 'ptc sample plan --prompt=12 --length=5 --temperature=0 --threads=3 | cmp - first'
 expect 0 '' 'ptc sample plan --length=9 --top-k=3 --seed=4'
+# One sample at a time, by a plan of its own; without it, by the whole batch.
+expect 0 'b=1 ' 'cat plan/sample/stage0.steps'
+expect 0 '' 'cp -r plan by_batch; rm -r by_batch/sample
+  ptc sample by_batch --ckpt=plan.run --prompt=12 --length=5 --temperature=0 | cmp - first'
 expect 1 'the prompt has the byte 122; the vocabulary ends at 99 [prompt-token]' \
   'ptc model.ptm -q --set vocab=100 -o tiny && ptc run tiny --data=train.txt -q --steps=1 &&
    ptc sample tiny --prompt=z --length=1'
