@@ -21,14 +21,19 @@ static double operand_bytes(ptc_precision_t prec) {
 }
 
 // A precision that the device lacks runs in the next wider one.
-static double peak_of(const ptc_device_model_t *device, ptc_precision_t prec) {
+static ptc_precision_t runs_as(const ptc_device_model_t *device, ptc_precision_t prec) {
   const double *peak = device->peak;
   if (prec == PTC_PREC_FP4 && peak[prec] <= 0) prec = PTC_PREC_FP8;
   if (prec == PTC_PREC_FP8 && peak[prec] <= 0) prec = PTC_PREC_BF16;
   if (prec == PTC_PREC_BF16 && peak[prec] <= 0) prec = PTC_PREC_F16;
   if (prec == PTC_PREC_F16 && peak[prec] <= 0) prec = PTC_PREC_F32;
   if (prec == PTC_PREC_TF32 && peak[prec] <= 0) prec = PTC_PREC_F32;
-  return peak[prec] > 0 ? peak[prec] : 1e9;
+  return prec;
+}
+
+static double peak_of(const ptc_device_model_t *device, ptc_precision_t prec) {
+  const double peak = device->peak[runs_as(device, prec)];
+  return peak > 0 ? peak : 1e9;
 }
 
 static double streamed(const ptc_device_model_t *device, double bytes) {
@@ -58,10 +63,10 @@ static const tile_t tiles_blackwell[] = {{256, 256, 1},   {256, 192, .98}, {256,
                                          {64, 64, .5}};
 enum { MAX_SPLIT = 16 };
 
-// Of the rate where rows of an operand do not begin at multiples of 16 bytes: narrow loads.
-static const double misaligned_eff = .69;
-// fp8 and fp4 products draw more power for each byte of their peak.
-static const double narrow_eff = .93;
+// Of the rate where rows do not begin at multiples of 16 bytes: narrow loads along the sum, narrow stores of the result.
+static const double misaligned_sum_eff = .5, misaligned_result_eff = .85;
+// fp8 and fp4 products reach a little less of their peak.
+static const double narrow_eff = .97;
 // Weight gradients read and write their f32 accumulator beside the product; part of that is hidden.
 static const double accumulate_bytes = .77 * 4;
 
@@ -76,7 +81,7 @@ static double gemm_gpu(const ptc_device_model_t *device, const ptc_kernel_work_t
                        int64_t batch) {
   const int64_t m = work->m, n = work->n, k = work->k;
   const double peak = peak_of(device, work->prec);
-  const double element = operand_bytes(work->prec);
+  const double element = operand_bytes(runs_as(device, work->prec));
   const bool narrow = element < 2;
   const double flops = 2. * (double)batch * (double)m * (double)n * (double)k;
   // All groups of the kernel heat the device.
@@ -84,7 +89,8 @@ static double gemm_gpu(const ptc_device_model_t *device, const ptc_kernel_work_t
   double eff = gemm_rate_eff(device, all / (peak * device->gemm_eff));
   if (narrow) eff *= narrow_eff;
   const int64_t align = (int64_t)(16 / element);
-  if (n % align || k % align) eff *= misaligned_eff;
+  if (k % align) eff *= misaligned_sum_eff;
+  if (n % align) eff *= misaligned_result_eff;
   const double per_sm = peak * eff / device->sms;
   const tile_t *tiles = tiles_ampere;
   size_t num_tiles = sizeof(tiles_ampere) / sizeof(*tiles_ampere);
