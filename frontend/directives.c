@@ -78,12 +78,21 @@ static void read_schedule(lower_t *L, const ptc_expr_t *expr) {
 
 static void read_recompute(lower_t *L, const ptc_expr_t *expr) {
   ptc_attrs_t *config = &L->module->config;
+  ptc_attrs_remove(config, lower_intern(L, "recompute_bytes"));
   if (expr->kind == PTC_EXPR_CALL && is_word(expr->lhs, "every") && expr->num_items == 1 &&
       !expr->arg_names[0]) {
     int64_t every;
     if (!read_int(L, expr->items[0], "every", 1, 1000000, &every)) return;
     ptc_attrs_set_string(L->module, config, "recompute", "every");
     ptc_attrs_set_int(L->module, config, "recompute_every", every);
+    return;
+  }
+  if (expr->kind == PTC_EXPR_CALL && is_word(expr->lhs, "selective") && expr->num_items == 1 &&
+      expr->arg_names[0] && strcmp(expr->arg_names[0], "bytes") == 0) {
+    int64_t bytes;
+    if (!read_int(L, expr->items[0], "bytes", 1, INT64_C(1) << 50, &bytes)) return;
+    ptc_attrs_set_string(L->module, config, "recompute", "selective");
+    ptc_attrs_set_int(L->module, config, "recompute_bytes", bytes);
     return;
   }
   if (is_word(expr, "none") || is_word(expr, "full") || is_word(expr, "selective")) {
@@ -95,7 +104,7 @@ static void read_recompute(lower_t *L, const ptc_expr_t *expr) {
     return;
   }
   LOWER_ERROR(L, expr->loc, "setting-value",
-              "recompute is one of none, selective, full, every(N), auto");
+              "recompute is one of none, selective, selective(bytes = N), full, every(N), auto");
 }
 
 // A setting that is one of a few words; `auto` takes an earlier one back.

@@ -8,10 +8,12 @@
 //   every      the carried values of every recompute_every-th turn
 //   selective  besides, the results of contractions and attention (Korthikanti et al. 2022,
 //              arXiv:2205.05198); what is cheap is computed again, where that saves bytes
+//              With recompute_level, which stands for a budget of bytes: see recompute_budget.c
 //
 // A clone has the random stream of its original (same path, same turn) and a mark that cse
 // respects.
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/base/vec.h"
@@ -131,6 +133,37 @@ static ptc_status_t visit_block(const recompute_t *r, ptc_block_t *block) {
   return PTC_OK;
 }
 
+// --- selective(bytes = N)
+
+typedef PTC_VEC(ptc_pair_t) pairs_t;
+
+static void collect_pairs(const recompute_t *r, ptc_block_t *block, pairs_t *pairs) {
+  for (ptc_op_t *op = block->first; op; op = op->next) {
+    if (op->opcode != PTC_OP_REPEAT) continue;
+    ptc_op_t *forward = find_forward(op);
+    if (forward) PTC_VEC_PUSH(pairs, ((ptc_pair_t){r->module, forward, op}));
+    collect_pairs(r, op->body, pairs);
+  }
+}
+
+// Regions nested in others become pairs once these are computed again: they save what is costly.
+static ptc_status_t take_level(const recompute_t *r, ptc_block_t *block, int64_t level) {
+  pairs_t pairs = {0};
+  collect_pairs(r, block, &pairs);
+  ptc_map_t *keeps = ptc_xmalloc(sizeof *keeps * (size_t)(pairs.len + 1));
+  const int64_t steps = ptc_recompute_order(pairs.data, (int32_t)pairs.len, level, keeps);
+  ptc_attrs_set_int(r->module, &r->module->config, "recompute_steps", steps);
+  ptc_status_t status = PTC_OK;
+  for (int64_t p = 0; p < pairs.len; p++) {
+    if (level > 0) ptc_recompute_pair(&pairs.data[p], &keeps[p]);
+    ptc_map_deinit(&keeps[p]);
+    if (level > 0 && status == PTC_OK) status = visit_block(r, pairs.data[p].backward->body);
+  }
+  free(keeps);
+  PTC_VEC_FREE(&pairs);
+  return status;
+}
+
 ptc_status_t ptc_pass_recompute(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
   (void)ctx;
   recompute_t r = {.module = module};
@@ -144,7 +177,11 @@ ptc_status_t ptc_pass_recompute(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
     return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "recompute-kind",
                      "recompute_every must be at least 1, not %" PRId64, r.period);
   ptc_func_t *train = ptc_module_find_func(module, "train");
-  if (train) PTC_TRY(visit_block(&r, train->body));
+  const int64_t level = ptc_attrs_int(&module->config, "recompute_level", -1);
+  if (train && is_mode(&r, "selective") && level >= 0)
+    PTC_TRY(take_level(&r, train->body, level));
+  else if (train)
+    PTC_TRY(visit_block(&r, train->body));
   ptc_simplify_dce(module);
   return PTC_OK;
 }

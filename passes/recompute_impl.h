@@ -2,6 +2,7 @@
 #ifndef PTC_PASSES_RECOMPUTE_IMPL_H_
 #define PTC_PASSES_RECOMPUTE_IMPL_H_
 
+#include "ir/base/map.h"
 #include "ir/module.h"
 
 // A region of the forward pass and its gradient, in one block. The gradient takes values that the
@@ -23,5 +24,10 @@ void ptc_recompute_pair(const ptc_pair_t *pair, const ptc_map_t *keep);
 // Saves the carried values every |period| turns only: the pair becomes a pair of nested regions,
 // and one more without outer loop for the remaining turns.
 ptc_status_t ptc_recompute_every(const ptc_pair_t *pair, int64_t period);
+
+// What stays saved of |pairs| after |level| steps of the order of cheapest recomputation: fills |keeps|, one map a pair
+// for ptc_recompute_pair, to be freed by the caller. Returns the number of steps there are; a larger level takes all.
+int64_t ptc_recompute_order(const ptc_pair_t *pairs, int32_t num_pairs, int64_t level,
+                            ptc_map_t *keeps);
 
 #endif  // PTC_PASSES_RECOMPUTE_IMPL_H_

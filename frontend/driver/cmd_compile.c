@@ -11,6 +11,7 @@
 #include "frontend/driver/compile.h"
 #include "frontend/driver/cuda_images.h"
 #include "frontend/driver/emit.h"
+#include "frontend/driver/fit_memory.h"
 #include "frontend/driver/interrupt.h"
 #include "frontend/driver/options.h"
 #include "frontend/driver/sample_plan.h"
@@ -306,6 +307,7 @@ static ptc_status_t run_passes(arguments_t *args, ptc_module_t *module, const ch
   const bool looks =
       (args->pass.print_after || args->pass.print_pipeline || args->pass.check_semantics) &&
       !args->plan_only;
+  PTC_TRY(ptc_fit_memory(module, args->target, args->pass.keep_grads));
   ptc_pass_ctx_init(&ctx, &args->pass);
   ptc_status_t status = ptc_pipeline_train(&ctx, module);
   if (status == PTC_OK && !ctx.stopped) {

@@ -57,6 +57,19 @@ for program in ptc 'ptc check' 'ptc interpret' ptc-opt; do
   expect 2 'option "--help" takes no value' "$program --help=3"
   expect 2 'is text or json' "$program --diagnostics=xml model.ptm"
 done
+# A budget of memory: the plan that just fits, none if nothing does.
+cat >budget.sh <<'END'
+budget() { ptc model.ptm -n --set layers=3 --set d=64 --set heads=2 --set seq=64 --set vocab=100 --set batch=8 \
+  --parallel "${2-}recompute=$1" 2>&1; }
+arena() { sed -n 's/.*arena takes .*(\([0-9]*\) bytes.*/\1/p' | sort -n | tail -n 1; }
+END
+expect 0 '' '. ./budget.sh; all=$(budget none | arena); full=$(budget full | arena)
+  for bytes in $all $((all - 1)) $(((all + full) / 2)) $full; do
+    got=$(budget "selective(bytes=$bytes)" | arena); [ "$got" -le "$bytes" ] || echo "$bytes: $got"; done'
+expect 0 '' '. ./budget.sh; one=pp=2,micro_batch=2,; all=$(budget none $one | arena)
+  got=$(budget "selective(bytes=$((all - 1)))" $one | arena); [ "$got" -lt "$all" ]'
+expect 1 '[memory-budget]' '. ./budget.sh; budget "selective(bytes=1000)"'
+expect 1 ' bytes even if everything is computed again, ' '. ./budget.sh; budget "selective(bytes=1000)"'
 expect 2 'ptc: --set takes NAME=VALUE, not "layers"' 'ptc --set layers model.ptm'
 expect 2 'ptc: --set takes NAME=VALUE, not "=2"' 'ptc --set =2 model.ptm'
 expect 2 '--color is auto, always or never, not "red"' 'ptc --color=red model.ptm'

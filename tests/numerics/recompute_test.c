@@ -139,6 +139,46 @@ static void test_samples(void) {
   }
 }
 
+// selective(bytes = N): every level saves no more than the one before, the first everything.
+static void test_levels(void) {
+  for (int i = 0; i < num_small_models; i += 3) {
+    const small_model_t *model = &small_models[i];
+    numbers_t expected = {0};
+    int64_t before = INT64_MAX, steps = 0;
+    for (int l = 0; l < 4; l++) {
+      const int64_t level = l == 0 ? 0 : l == 1 ? 1 : steps * (l - 1) / 2;
+      ptc_diag_t diag;
+      ptc_diag_init(&diag);
+      ptc_module_t *module = small_model_lower(model, NULL, 0, &diag);
+      UNIT_CHECK(module != NULL, model->name);
+      if (!module) continue;
+      ptc_attrs_set_string(module, &module->config, "recompute", "selective");
+      ptc_attrs_set_int(module, &module->config, "recompute_level", level);
+      ptc_pass_ctx_t ctx;
+      ptc_pass_ctx_init(&ctx, NULL);
+      UNIT_CHECK(ptc_pipeline_train(&ctx, module) == PTC_OK, model->name);
+      ptc_pass_ctx_deinit(&ctx);
+      steps = ptc_attrs_int(&module->config, "recompute_steps", -1);
+      UNIT_CHECK(steps > 1, model->name);
+      int num_remat = 0;
+      ptc_block_walk(ptc_module_find_func(module, "train")->body, see_remat, &num_remat);
+      UNIT_CHECK((num_remat > 0) == (level > 0), model->name);
+      const int64_t bytes = saved_bytes(module);
+      UNIT_CHECK(bytes < before || level <= 1, model->name);
+      before = bytes;
+      numbers_t numbers = run_typed(module, model->name);
+      UNIT_CHECK(l == 0 || equal_bits(&numbers, &expected), model->name);
+      if (l == 0)
+        expected = numbers;
+      else
+        free(numbers.data);
+      ptc_module_destroy(module);
+      ptc_diag_deinit(&diag);
+    }
+    free(expected.data);
+  }
+}
+
 static void test_errors(void) {
   static const saving_t rows[] = {{"kind", "some", 0}, {"every(0)", "every", -1}};
   for (int i = 0; i < 2; i++) {
@@ -156,6 +196,7 @@ static void test_errors(void) {
 static const unit_test_t tests[] = {
     {"by hand", test_by_hand},
     {"samples", test_samples},
+    {"levels", test_levels},
     {"errors", test_errors},
 };
 UNIT_MAIN("recompute", tests)
