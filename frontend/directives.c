@@ -129,7 +129,7 @@ static void read_parallel_setting(lower_t *L, const ptc_setting_t *setting) {
       "dp",          "tp",       "pp",          "cp",        "ep",
       "zero",        "schedule", "micro_batch", "recompute", "sequence_parallel",
       "cp_attention"};
-  static const char *const ways[] = {"gather", "all_to_all"};
+  static const char *const ways[] = {"gather", "ring", "all_to_all"};
   const ptc_expr_t *expr = setting->value;
   const char *name = setting->name;
   lower_note_origin(L, name, NULL, setting->loc);
@@ -151,7 +151,7 @@ static void read_parallel_setting(lower_t *L, const ptc_setting_t *setting) {
   } else if (strcmp(name, "recompute") == 0) {
     read_recompute(L, expr);
   } else if (strcmp(name, "cp_attention") == 0) {
-    read_word(L, setting, ways, 2, "gather, all_to_all");
+    read_word(L, setting, ways, 3, "gather, ring, all_to_all");
   } else {
     const char *near = ptc_nearest_name(name, keys, sizeof(keys) / sizeof(*keys));
     LOWER_ERROR(L, setting->loc, "unknown-setting", "unknown setting \"%s\" of parallel%s%s%s",

@@ -1,6 +1,7 @@
 // Collectives: a device reads the operands of all members of its group. Where an element goes follows from its
 // global indices alone.
 #include <stdlib.h>
+#include <string.h>
 
 #include "ir/axes.h"
 #include "ir/interp_impl.h"
@@ -119,6 +120,14 @@ ptc_status_t ptc_interp_reduce_scatter(const ptc_call_t *call) {
 
 ptc_status_t ptc_interp_all_gather(const ptc_call_t *call) { return exchange(call, COMBINE_COPY); }
 ptc_status_t ptc_interp_all_to_all(const ptc_call_t *call) { return exchange(call, COMBINE_COPY); }
+
+ptc_status_t ptc_interp_ring_shift(const ptc_call_t *call) {
+  group_t group = group_of(call);
+  const int64_t me = ptc_axes_index(&call->module->mesh, group.axes, group.num_axes, call->coords);
+  const ptc_tensor_t *x = member(call, &group, (me + group.size - 1) % group.size)->in[0];
+  memcpy(call->out[0]->data, x->data, (size_t)x->num_elements * sizeof(double));
+  return PTC_OK;
+}
 
 ptc_status_t ptc_interp_axis_index(const ptc_call_t *call) {
   group_t group = group_of(call);

@@ -122,7 +122,8 @@ typedef struct ptc_plan_kernel_s {
   X(ALL_REDUCE, "all_reduce")         /* out = ((in of member 0 + in of 1) + in of 2) + ... */ \
   X(REDUCE_SCATTER, "reduce_scatter") /* out = that sum of the piece that is this member's */  \
   X(ALL_GATHER, "all_gather")         /* piece g of out = in of member g */                    \
-  X(ALL_TO_ALL, "all_to_all")         /* piece g of out = the piece of member g that is mine */
+  X(ALL_TO_ALL, "all_to_all")         /* piece g of out = the piece of member g that is mine */ \
+  X(RING_SHIFT, "ring_shift")         /* out = in of the member before, the last one's first */
 
 typedef enum ptc_collective_kind_e {
 #define PTC_COLLECTIVE(id, text) PTC_COLLECTIVE_##id,

@@ -125,6 +125,7 @@ static bool part_is_valid(const ptc_collective_t *collective, const ptc_collecti
   int64_t sent, kept;
   if (in_bytes % elem || out_bytes % elem) return false;
   switch (collective->kind) {
+    case PTC_COLLECTIVE_RING_SHIFT:
     case PTC_COLLECTIVE_ALL_REDUCE: return in_row && out_row && in_bytes == out_bytes;
     case PTC_COLLECTIVE_REDUCE_SCATTER:
       return out_row && covers(&part->in, size, elem, in_bytes) && stream_bytes(&part->in, &sent) &&

@@ -112,6 +112,7 @@ static int64_t part_bytes(const ptc_collective_t *c, const ptc_collective_part_t
   int64_t bytes = 0;
   if (c->kind == PTC_COLLECTIVE_ALL_REDUCE)
     return all_reduce_bytes(part->in.row, ptc_dtype_bytes(c->dtype), size, me);
+  if (c->kind == PTC_COLLECTIVE_RING_SHIFT) return size > 1 ? part->in.row : 0;
   for (int64_t g = 0; g < size; ++g) {
     if (g == me) continue;
     switch (c->kind) {

@@ -150,6 +150,25 @@ ptc_status_t ptc_shape_all_to_all(ptc_module_t *module, const ptc_op_t *op,
   return ptc_shape_result(module, op, x->dtype, &dims, &out_types[0]);
 }
 
+// Result: the operand's type.
+//   c1  |axes| lists axes of the mesh, or parts of such, none twice
+//   c2  the operand has the dim, distributed in blocks over these axes
+//   c3  and over no others; it has one element per member
+ptc_status_t ptc_shape_ring_shift(ptc_module_t *module, const ptc_op_t *op,
+                                  const ptc_type_t **out_types) {
+  PTC_TRY(ptc_shape_begin(module, op, 0));
+  axes_t axes;
+  PTC_TRY(read_axes(module, op, "axes", &axes));
+  const ptc_type_t *x = ptc_shape_operand(op, 0);
+  ptc_dim_list_t dims = ptc_dim_list_of(x);
+  ptc_dim_t *dim;
+  PTC_TRY(find_dim(module, op, 2, &dims, ptc_op_string(op, "dim"), &dim));
+  const bool alone = ptc_axes_equal(dim->axes, dim->num_axes, axes.items, axes.count);
+  PTC_SHAPE_CHECK(alone && dim->extent == ptc_axes_size(&module->mesh, axes.items, axes.count),
+                  module, op, 3, "dim \"%s\" is not one element for each member", dim->name);
+  return ptc_shape_result(module, op, x->dtype, &dims, &out_types[0]);
+}
+
 // Result: i32[].
 //   c1  |axes| lists axes of the mesh, or parts of such, none twice
 ptc_status_t ptc_shape_axis_index(ptc_module_t *module, const ptc_op_t *op,

@@ -13,6 +13,7 @@ static ptc_collective_kind_t kind_of(const ptc_op_t *op) {
     case PTC_OP_ALL_REDUCE: return PTC_COLLECTIVE_ALL_REDUCE;
     case PTC_OP_REDUCE_SCATTER: return PTC_COLLECTIVE_REDUCE_SCATTER;
     case PTC_OP_ALL_GATHER: return PTC_COLLECTIVE_ALL_GATHER;
+    case PTC_OP_RING_SHIFT: return PTC_COLLECTIVE_RING_SHIFT;
     default: return PTC_COLLECTIVE_ALL_TO_ALL;
   }
 }

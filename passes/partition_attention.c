@@ -1,5 +1,6 @@
 // partition: attention where the sequence lies on cp, by exchanges that leave it there.
 //
+//   ring         keys and values go round, block by block (partition_ring.c)
 //   all_to_all   the sequence becomes whole and heads lie on cp instead, before attention; the results go back
 //
 // Source: Jacobs et al. 2023, DeepSpeed Ulysses (arXiv:2309.14509).
@@ -68,6 +69,10 @@ bool ptc_part_attention_way(const ptc_part_t *p, const ptc_op_t *op, ptc_part_at
     on_cp |= lies_on_cp(p, &q->dims[i]);
   }
   if (!out->rows || !is_sequence(p, out->attend) || !on_cp) return false;
+  if (p->parallel.cp_attention == PTC_CP_RING) {
+    out->way = PTC_CP_RING;
+    return ptc_part_ring_fits(p, out, op);
+  }
   out->heads = find_heads(p, op);
   const bool moves = p->parallel.cp_attention == PTC_CP_ALL_TO_ALL ||
                      (p->parallel.cp_attention == PTC_CP_AUTO && moves_less(p, op));
@@ -99,20 +104,25 @@ static const ptc_type_t *with_cp(ptc_part_t *p, const ptc_type_t *type, const ch
 
 const ptc_type_t *ptc_part_attention_bare(ptc_part_t *p, const ptc_part_attention_t *a,
                                           const ptc_type_t *type) {
-  (void)a;
-  for (int32_t i = 0; i < type->num_dims; i++) type = without_cp(p, type, i);
+  for (int32_t i = 0; i < type->num_dims; i++) {
+    const char *name = type->dims[i].name;
+    type = name == a->rows || name == a->attend ? ptc_part_with_axes(p, type, i, NULL, 0)
+                                                : without_cp(p, type, i);
+  }
   return type;
 }
 
 const ptc_type_t *ptc_part_attention_laid(ptc_part_t *p, const ptc_part_attention_t *a,
                                           const ptc_op_t *op, int32_t index,
                                           const ptc_type_t *type) {
-  (void)op;
-  (void)index;
-  return with_cp(p, type, a->heads);
+  if (a->way == PTC_CP_ALL_TO_ALL) return with_cp(p, type, a->heads);
+  // A mask or bias has places for all keys.
+  const ptc_attention_operands_t at = ptc_attention_operands(op);
+  const bool scores = index == at.mask || index == at.bias;
+  return with_cp(p, with_cp(p, type, a->rows), scores ? NULL : a->attend);
 }
 
-// The operand that result |index| has the type of: q's or its own rows, keys, values.
+// The sequence of result |index|, on which it lies in the end; NULL: it stays on heads.
 static const char *home_dim(const ptc_part_attention_t *a, const ptc_op_t *op, int32_t index) {
   if (op->opcode == PTC_OP_ATTENTION) return index == 0 ? a->rows : NULL;
   return index == 0 ? a->rows : index < 3 ? a->attend : NULL;
@@ -133,7 +143,7 @@ void ptc_part_attention_results(ptc_part_t *p, const ptc_part_attention_t *a, co
     ptc_dim_t dims[PTC_MAX_DIMS];
     for (int32_t d = 0; d < like->num_dims; d++) dims[d] = laid_out(op, types, like->dims[d]);
     results[r] = ptc_type_new(&p->module->arena, like->dtype, dims, like->num_dims);
-    const char *home = home_dim(a, op, r);
+    const char *home = a->way == PTC_CP_RING ? NULL : home_dim(a, op, r);
     if (home) results[r] = with_cp(p, ptc_part_attention_bare(p, a, results[r]), home);
   }
 }
@@ -152,6 +162,7 @@ static ptc_value_t *move_home(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *valu
 
 ptc_status_t ptc_part_attention_build(ptc_part_t *p, const ptc_part_attention_t *a, ptc_op_t *op,
                                       ptc_value_t **out_results) {
+  if (a->way == PTC_CP_RING) return ptc_part_ring_build(p, a, op, out_results);
   PTC_TRY(ptc_mask_operands(p->module, op));
   const ptc_type_t **types = PTC_ARENA_ARRAY(p->scratch, const ptc_type_t *, op->num_results);
   PTC_TRY(ptc_op_info(op->opcode)->shape(p->module, op, types));

@@ -132,6 +132,13 @@ void ptc_part_attention_results(ptc_part_t *p, const ptc_part_attention_t *a, co
 ptc_status_t ptc_part_attention_build(ptc_part_t *p, const ptc_part_attention_t *a, ptc_op_t *op,
                                       ptc_value_t **out_results);
 
+// --- partition_ring.c
+// Whether keys and values of |op| can go round.
+bool ptc_part_ring_fits(const ptc_part_t *p, const ptc_part_attention_t *a, const ptc_op_t *op);
+// Builds before |op| what stands for its results.
+ptc_status_t ptc_part_ring_build(ptc_part_t *p, const ptc_part_attention_t *a, ptc_op_t *op,
+                                 ptc_value_t **out_results);
+
 // --- partition_infer.c
 ptc_status_t ptc_part_infer(ptc_part_t *p);  // p->func
 // What a yield or return needs operand |index| to be.

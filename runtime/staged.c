@@ -86,7 +86,8 @@ ptc_status_t ptc_staged_run(ptc_staged_t *s, ptc_diag_t *diag, ptc_transfer_kind
   s->in_bytes = s->sizes + s->size;
   const int64_t limit = is_uniform(kind) ? s->stage_bytes : s->slot_bytes;
   // Pieces are cut off at the end, so nobody has more than the first.
-  const int64_t longest = ptc_walk_bytes(kind, c, s->size, 0, 0);
+  const int32_t next = kind == PTC_TRANSFER_SHIFT ? 1 % s->size : 0;
+  const int64_t longest = ptc_walk_bytes(kind, c, s->size, 0, next);
   copy_own(s, kind, c, args);
   for (int64_t at = 0; at < longest; at += limit) {
     pack_window(s, kind, args, limit);
@@ -112,7 +113,8 @@ ptc_status_t ptc_staged_collective(ptc_staged_t *staged, ptc_diag_t *diag,
       [PTC_COLLECTIVE_ALL_REDUCE] = PTC_TRANSFER_SLICE,
       [PTC_COLLECTIVE_REDUCE_SCATTER] = PTC_TRANSFER_SUM,
       [PTC_COLLECTIVE_ALL_GATHER] = PTC_TRANSFER_GATHER,
-      [PTC_COLLECTIVE_ALL_TO_ALL] = PTC_TRANSFER_EXCHANGE};
+      [PTC_COLLECTIVE_ALL_TO_ALL] = PTC_TRANSFER_EXCHANGE,
+      [PTC_COLLECTIVE_RING_SHIFT] = PTC_TRANSFER_SHIFT};
   PTC_TRY(ptc_staged_run(staged, diag, kinds[collective->kind], collective, args, bytes_read));
   if (collective->kind != PTC_COLLECTIVE_ALL_REDUCE) return PTC_OK;
   return ptc_staged_run(staged, diag, PTC_TRANSFER_SPREAD, collective, args, bytes_read);

@@ -83,6 +83,9 @@ ptc_transfer_t ptc_transfer_of(ptc_transfer_kind_t kind, const ptc_collective_pa
       t.from = sender * slice;
       break;
     case PTC_TRANSFER_GATHER: t = gather(&part->out, sender); break;
+    case PTC_TRANSFER_SHIFT:
+      t = (ptc_transfer_t){.n = {1, 1}, .run = (sender + 1) % size == receiver ? bytes : 0};
+      break;
     default: t = exchange(part, sender, receiver); break;
   }
   return joined(t);

@@ -7,11 +7,12 @@
 // The steps that collectives consist of. An ALL_REDUCE is a SCATTER whose sums go to their place in the result,
 // then a SPREAD of these.
 typedef enum ptc_transfer_kind_e {
-  PTC_TRANSFER_SUM,      // REDUCE_SCATTER: its piece of everybody's operand, added
-  PTC_TRANSFER_SLICE,    // ALL_REDUCE: the same of slices, into the slice's place
-  PTC_TRANSFER_SPREAD,   // ALL_REDUCE: everybody's slice of the result
-  PTC_TRANSFER_GATHER,   // ALL_GATHER
-  PTC_TRANSFER_EXCHANGE  // ALL_TO_ALL
+  PTC_TRANSFER_SUM,       // REDUCE_SCATTER: its piece of everybody's operand, added
+  PTC_TRANSFER_SLICE,     // ALL_REDUCE: the same of slices, into the slice's place
+  PTC_TRANSFER_SPREAD,    // ALL_REDUCE: everybody's slice of the result
+  PTC_TRANSFER_GATHER,    // ALL_GATHER
+  PTC_TRANSFER_EXCHANGE,  // ALL_TO_ALL
+  PTC_TRANSFER_SHIFT      // RING_SHIFT
 } ptc_transfer_kind_t;
 
 // Runs of |run| bytes, n[0] x n[1] of them; the two sides have the same runs at different places.

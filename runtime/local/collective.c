@@ -53,6 +53,7 @@ static void run_directly(ptc_local_t *local, ptc_local_handle_t *h, const ptc_co
           h->bytes[c->kind] += ptc_walk_bytes(PTC_TRANSFER_SPREAD, c, h->group->size, g, h->me);
       break;
     case PTC_COLLECTIVE_REDUCE_SCATTER: add_directly(local, h, PTC_TRANSFER_SUM, c, args); break;
+    case PTC_COLLECTIVE_RING_SHIFT: copy_directly(h, PTC_TRANSFER_SHIFT, c, args); break;
     case PTC_COLLECTIVE_ALL_GATHER: copy_directly(h, PTC_TRANSFER_GATHER, c, args); break;
     default: copy_directly(h, PTC_TRANSFER_EXCHANGE, c, args); break;
   }

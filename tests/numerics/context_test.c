@@ -19,6 +19,12 @@ static void test_semantics(void) {
       {"gpt2_dropout", {.cp = 2, .tp = 2, .cp_attention = "all_to_all", .sequence_parallel = true}},
       {"gemma2", {.dp = 2, .cp = 2, .zero = 3, .micro_batch = 1, .cp_attention = "all_to_all"}},
       {"bert", {.cp = 2, .recompute = "full", .cp_attention = "all_to_all"}},
+      {"llama3", {.cp = 2, .cp_attention = "ring"}},
+      {"gemma2", {.dp = 2, .cp = 2, .zero = 3, .micro_batch = 1, .cp_attention = "ring"}},
+      {"gptj", {.cp = 4, .cp_attention = "ring"}},
+      {"llama3_packed", {.cp = 2, .tp = 2, .cp_attention = "ring", .sequence_parallel = true}},
+      {"deepseek_v2", {.cp = 4, .recompute = "full", .cp_attention = "ring"}},
+      {"gpt2_dropout", {.cp = 2, .cp_attention = "ring"}},
       {"mixtral", {.cp = 2, .ep = 2, .recompute = "selective", .cp_attention = "all_to_all"}},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -46,6 +52,7 @@ static void test_runs(void) {
     mesh_setup_t setup;
   } rows[] = {
       {"llama3", {.cp = 2, .cp_attention = "all_to_all"}},
+      {"llama3", {.cp = 4, .cp_attention = "ring"}},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const mesh_setup_t alone = {0};
@@ -68,7 +75,7 @@ static void test_runs(void) {
 // --- volume
 
 typedef struct volume_s {
-  double all_to_all, all_gather, reduce_scatter, all_reduce;
+  double ring_shift, all_to_all, all_gather, reduce_scatter, all_reduce;
 } volume_t;
 
 static double local_bytes(const ptc_module_t *module, const ptc_type_t *type) {
@@ -96,6 +103,7 @@ static volume_t volume_of(const ptc_module_t *module, bool reverse) {
     const double n = (double)ptc_axes_size(&module->mesh, axes, num_axes);
     const double x = local_bytes(module, op->operands[0]->type);
     switch (op->opcode) {
+      case PTC_OP_RING_SHIFT: v.ring_shift += x; break;
       case PTC_OP_ALL_TO_ALL: v.all_to_all += x * (n - 1) / n; break;
       case PTC_OP_ALL_GATHER: v.all_gather += x * (n - 1); break;
       case PTC_OP_REDUCE_SCATTER: v.reduce_scatter += x * (n - 1) / n; break;
@@ -142,9 +150,27 @@ static void test_all_to_all_volume(void) {
   }
 }
 
+// Keys and values move c - 1 times; in backward they and their gradients do.
+static void test_ring_volume(void) {
+  for (int cp = 2; cp <= 4; cp *= 2) {
+    const mesh_setup_t setup = {.cp = cp, .cp_attention = "ring"};
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_module_t *module = compile(&setup, &diag);
+    const volume_t f = volume_of(module, false), b = volume_of(module, true);
+    CU_ASSERT_EQUAL(f.ring_shift, (cp - 1) * 2 * kv_bytes / cp);
+    CU_ASSERT_EQUAL(b.ring_shift, 2 * (cp - 1) * 2 * kv_bytes / cp);
+    CU_ASSERT_EQUAL(f.all_to_all + f.all_gather + f.reduce_scatter + f.all_reduce, 0);
+    CU_ASSERT_EQUAL(b.all_to_all + b.all_gather + b.reduce_scatter + b.all_reduce, 0);
+    ptc_module_destroy(module);
+    ptc_diag_deinit(&diag);
+  }
+}
+
 static const unit_test_t tests[] = {
     {"semantics", test_semantics},
     {"runs", test_runs},
     {"volume of all_to_all", test_all_to_all_volume},
+    {"volume of the ring", test_ring_volume},
 };
 UNIT_MAIN("context", tests)

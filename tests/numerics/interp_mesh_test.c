@@ -247,6 +247,26 @@ static void test_all_to_all(void) {
   }
 }
 
+// u has one element per member; v lies on the other axes.
+static void test_ring_shift(void) {
+  uint64_t random = unit_seed();
+  for (int64_t n = 0; n < num_cases(); n++) {
+    layout_t layout = random_layout(&random);
+    const int32_t end = 1 + (int32_t)pick(&random, layout.num_refs);
+    const int64_t A = shards_of(&layout, 0, end), B = pick(&random, 7);
+    char on[128], axes[128], other[128], text[1024];
+    snprintf(text, sizeof text,
+             "module \"t\"\n%s\ninput @x : f64[u=%lld %s, v=%lld %s]\nfunc @f(%%x = @x) {\n"
+             "  %%y = ring_shift %%x {axes = \"%s\", dim = u}\n  return output \"y\" = %%y\n}\n",
+             layout.mesh, (long long)A, join(on, layout.refs, 0, end), (long long)B,
+             join(other, layout.refs, end, layout.num_refs), join(axes, layout.names, 0, end));
+    double x[512], y[512];
+    fill(&random, x, A * B);
+    for (int64_t i = 0; i < A * B; i++) y[(i + B) % (A * B)] = x[i];
+    expect(text, x, y, A * B);
+  }
+}
+
 // The sum, or maximum, over u of x[u, v].
 static void reduce(const double *x, int64_t A, int64_t B, bool max, double *y) {
   for (int64_t j = 0; j < B; j++) {
@@ -423,11 +443,17 @@ static void test_repeat(void) {
 }
 
 static const unit_test_t tests[] = {
-    {"whole tensors", test_whole},     {"parts", test_parts},
-    {"replicas", test_replicas},       {"all_gather", test_all_gather},
-    {"all_to_all", test_all_to_all},   {"all_reduce, reduce_scatter", test_reductions},
-    {"order of sums", test_order},     {"maximum of NaN", test_max_nan},
-    {"maximum taken", test_max_taken}, {"axis_index", test_axis_index},
+    {"whole tensors", test_whole},
+    {"parts", test_parts},
+    {"replicas", test_replicas},
+    {"all_gather", test_all_gather},
+    {"all_to_all", test_all_to_all},
+    {"ring_shift", test_ring_shift},
+    {"all_reduce, reduce_scatter", test_reductions},
+    {"order of sums", test_order},
+    {"maximum of NaN", test_max_nan},
+    {"maximum taken", test_max_taken},
+    {"axis_index", test_axis_index},
     {"repeat", test_repeat},
 };
 UNIT_MAIN("interp_mesh", tests)

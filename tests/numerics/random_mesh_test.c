@@ -45,6 +45,8 @@ static void add_settings(uint64_t *random, ptc_str_t *text) {
   ptc_str_printf(text, "  dp = %d\n  ep = %d\n  cp = %d\n  tp = %d\n  zero = %d\n", mesh[0],
                  mesh[1], mesh[2], mesh[3], (int)pick(random, 4));
   if (pick(random, 2)) ptc_str_append(text, "  sequence_parallel = on\n");
+  static const char *const ways[] = {"gather", "ring", "all_to_all", "auto"};
+  if (mesh[2] > 1) ptc_str_printf(text, "  cp_attention = %s\n", ways[pick(random, 4)]);
   static const char *const schedules[] = {"gpipe", "1f1b", "zero_bubble", "interleaved"};
   if (pick(random, 3) == 0)
     ptc_str_printf(text, "  pp = 2\n  schedule = %s\n", schedules[pick(random, 4)]);
@@ -186,13 +188,14 @@ static void test_models(void) {
   printf(" %" PRId64 " cases, %" PRId64 " in stages ", num_done, num_split);
 }
 
-// After test_models: the collectives were used. Few programs need an all_to_all.
+// After test_models: the collectives were used. Few programs need an all_to_all or a ring.
 static void test_collectives(void) {
   for (int i = 0; i < PTC_NUM_OPS; i++) {
     const ptc_op_info_t *info = ptc_op_info((ptc_opcode_t)i);
     if (!(info->traits & PTC_TRAIT_COLLECTIVE)) continue;
     printf(" %s %" PRId64, info->mnemonic, op_counts[i]);
-    UNIT_CHECK(op_counts[i] > 0 || i == PTC_OP_ALL_TO_ALL, info->mnemonic);
+    UNIT_CHECK(op_counts[i] > 0 || i == PTC_OP_ALL_TO_ALL || i == PTC_OP_RING_SHIFT,
+               info->mnemonic);
   }
 }
 

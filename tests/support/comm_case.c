@@ -45,6 +45,7 @@ static void make_part(comm_case_t *test, uint64_t *state, int32_t p) {
       part->in = split;
       part->out = whole;
       break;
+    case PTC_COLLECTIVE_RING_SHIFT:
     case PTC_COLLECTIVE_ALL_REDUCE: {
       const int64_t bytes = pick(state, 8) == 0 ? 0 : t->outer * t->extents[0] * inner;
       part->in = part->out = (ptc_pieces_t){1, bytes, bytes};
@@ -258,6 +259,10 @@ static int64_t count_wrong(const comm_case_t *test, int32_t me, const arrays_t *
         if (!find_scattered(test, t, me, e, &index)) break;
         expect_sum(test, p, index, &expected);
         *bytes_read += (test->size - 1) * elem;
+        break;
+      case PTC_COLLECTIVE_RING_SHIFT:
+        source.member = (me + test->size - 1) % test->size;
+        put_element(test, p, source.member, e, &expected);
         break;
       case PTC_COLLECTIVE_ALL_GATHER:
         find_gathered(test, t, e, &source);
