@@ -126,10 +126,9 @@ static double total_loss(const generated_t *m, const ptc_task_t *train) {
 
 static void train_plan(golden_t *golden, ptc_diag_t *diag, const generated_t *m) {
   const ptc_plan_t *plan = m->emitted.plan;
-  const ptc_task_t *init = ptc_plan_find_task(plan, "init"),
-                   *train = ptc_plan_find_task(plan, "train");
-  if (!init || !train || ptc_executor_run(diag, m->executor, init) != PTC_OK) {
-    golden_fail(golden, "init", "does not run");
+  const ptc_task_t *train = ptc_plan_find_task(plan, "train");
+  if (!train) {
+    golden_fail(golden, "train", "is missing");
     return;
   }
   fill(golden, m);
@@ -153,14 +152,24 @@ static void train_plan(golden_t *golden, ptc_diag_t *diag, const generated_t *m)
   if (exact) check_params(golden, m);
 }
 
+// Only train is compiled: the C compiler takes nearly all of the time. The interpreter draws the first weights.
 static void test_module(golden_t *golden, ptc_pass_ctx_t *ctx, ptc_module_t *module) {
   generated_t m;
   (void)ctx;
-  if (generated_open(&m, module, 0))
+  ptc_interp_t *interp = ptc_interp_create(module, PTC_INTERP_TYPED);
+  const bool drawn = ptc_interp_run(interp, "init") == PTC_OK;
+  ptc_func_t *train = ptc_module_find_func(module, "train");
+  train->next = NULL;
+  module->funcs = train;
+  if (!drawn) golden_fail(golden, "init", "does not run");
+  if (generated_open(&m, module, 0)) {
+    generated_load(&m, interp);
     train_plan(golden, module->diag, &m);
-  else
+  } else {
     golden_fail(golden, "plan", "cannot be made");
+  }
   generated_close(&m);
+  ptc_interp_destroy(interp);
 }
 
 // PyTorch's own f32 is within 1e-6 of its f64 in the losses, 2e-6 in the gradients and 6e-4 in the
