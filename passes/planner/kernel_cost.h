@@ -5,17 +5,17 @@
 #include "ir/base/diag.h"
 #include "ir/cluster.h"
 
-typedef enum ptc_kernel_kind_e {
+typedef enum ptc_kw_kind_e {
   PTC_KW_GEMM,
   PTC_KW_GROUPED_GEMM,    // |batch| products of |m| rows each, weights of their own (experts)
   PTC_KW_ATTENTION,       // forward
   PTC_KW_ATTENTION_GRAD,  // the three gradients, scores computed again
   PTC_KW_MEMORY           // elementwise, norms, softmax, gather, optimizer: its bytes
-} ptc_kernel_kind_t;
+} ptc_kw_kind_t;
 
 // Sizes are those of one device. Zero means 1 for batch, heads, kv_heads; for other fields that the kind needs, no work.
 typedef struct ptc_kernel_work_s {
-  ptc_kernel_kind_t kind;
+  ptc_kw_kind_t kind;
   ptc_precision_t prec;     // of the operands; of MEMORY without meaning
   int64_t batch, m, n, k;   // GEMM: |batch| products of m x n, summed over k
   bool accumulates_f32;     // GEMM: adds to a result in f32 (a weight gradient over micro-batches)
