@@ -8,4 +8,9 @@
 // the point where `partition` would run, and is used up. Infinite where it cannot be split so.
 ptc_status_t ptc_partition_cost(ptc_module_t *module, ptc_arena_t *scratch, double *out_cost);
 
+// The dim of the parameter that is a group of every product of activations with it (the experts of a mixture); NULL if
+// there is none. |batch| is the interned name of the samples' dim.
+const char *ptc_partition_group_dim(const ptc_module_t *module, const char *batch,
+                                    const ptc_global_t *global);
+
 #endif  // PTC_PASSES_PARTITION_H_

@@ -4,10 +4,10 @@
 // its own rows by its own matrix. The experts of a mixture are such groups, however they are written and named. Laid
 // on ep, the samples' rows go to the owners of their groups by an all_to_all, and the results back by another.
 #include "ir/op.h"
-#include "passes/partition_impl.h"
+#include "passes/partition.h"
 
 typedef struct search_s {
-  const ptc_part_t *p;
+  const char *batch;
   bool found, other;  // products of groups; others
 } search_t;
 
@@ -54,7 +54,7 @@ static void follow_use(search_t *s, const ptc_op_t *op, int32_t index, const cha
       break;
     case PTC_OP_EINSUM: {
       const ptc_value_t *data = op->operands[1 - index];
-      if (!has(data, s->p->batch)) break;
+      if (!has(data, s->batch)) break;
       const bool grouped = is_grouped(op, value, data, dim);
       s->found |= grouped;
       s->other |= !grouped;
@@ -73,16 +73,19 @@ static void follow(search_t *s, const ptc_block_t *block, const ptc_value_t *val
   }
 }
 
-static bool is_group(const ptc_part_t *p, const ptc_global_t *global, const char *dim) {
-  search_t s = {.p = p};
-  for (const ptc_func_t *func = p->module->funcs; func; func = func->next)
+static bool is_group(const ptc_module_t *module, const char *batch, const ptc_global_t *global,
+                     const char *dim) {
+  search_t s = {.batch = batch};
+  for (const ptc_func_t *func = module->funcs; func; func = func->next)
     for (int32_t i = 0; i < func->body->num_args; i++)
       if (func->arg_globals[i] == global) follow(&s, func->body, func->body->args[i], dim);
   return s.found && !s.other;
 }
 
-const char *ptc_part_group_dim(const ptc_part_t *p, const ptc_global_t *global) {
+const char *ptc_partition_group_dim(const ptc_module_t *module, const char *batch,
+                                    const ptc_global_t *global) {
   for (int32_t i = 0; i < global->type->num_dims; i++)
-    if (is_group(p, global, global->type->dims[i].name)) return global->type->dims[i].name;
+    if (is_group(module, batch, global, global->type->dims[i].name))
+      return global->type->dims[i].name;
   return NULL;
 }

@@ -70,11 +70,6 @@ ptc_status_t ptc_part_lay_out(ptc_part_t *p);
 void ptc_part_begin_func(ptc_part_t *p, ptc_func_t *func);
 void ptc_part_end_func(ptc_part_t *p);
 
-// --- partition_groups.c
-// The dim of the parameter that is a group of every product of activations with it (the experts of a mixture); NULL if
-// there is none.
-const char *ptc_part_group_dim(const ptc_part_t *p, const ptc_global_t *global);
-
 // --- partition_type.c: types with other shardings; all in the module's arena
 // |type| with these axes on its dim at |at|.
 const ptc_type_t *ptc_part_with_axes(ptc_part_t *p, const ptc_type_t *type, int32_t at,

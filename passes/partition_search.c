@@ -8,6 +8,8 @@
 //
 // Where the extent of a name has only a part of tp as a divisor (two key heads on tp = 4), it lies on the major part of
 // the axis, and a name of the set beside it in some parameter (the groups of query heads) on the minor part.
+//
+// Config tp_dims, a list of names with spaces between them, takes the place of the search.
 #include <math.h>
 #include <string.h>
 
@@ -304,10 +306,30 @@ static double improve(search_t *s, int32_t banned) {
   }
 }
 
+// Whether |list|, names with spaces between them, has |name|.
+static bool is_listed(const char *list, const char *name) {
+  const size_t len = strlen(name);
+  for (const char *at = list; *at;) {
+    const size_t word = strcspn(at, " ");
+    if (word == len && memcmp(at, name, len) == 0) return true;
+    at += word + (at[word] == ' ');
+  }
+  return false;
+}
+
 ptc_status_t ptc_part_choose_names(ptc_part_t *p) {
   if (p->parallel.size[PTC_AXIS_TP] == 1) return PTC_OK;
   search_t start = {.p = p};
   find_candidates(&start);
+  // The planner has chosen.
+  const char *list = ptc_attrs_string(&p->module->config, "tp_dims", NULL);
+  if (list) {
+    start.num_chosen = 0;
+    for (int32_t i = 0; i < start.count; i++)
+      if (is_listed(list, start.names[i])) start.chosen[start.num_chosen++] = i;
+    use_set(&start);
+    return PTC_OK;
+  }
   search_t best = start;
   double cost = improve(&best, -1);
   // A name that helps most by itself may stand in the way of several that help more together.

@@ -5,6 +5,7 @@
 
 #include "ir/builder.h"
 #include "ir/op.h"
+#include "passes/partition.h"
 #include "passes/partition_impl.h"
 
 ptc_status_t ptc_part_make_mesh(ptc_part_t *p) {
@@ -227,7 +228,9 @@ static const ptc_type_t *lay_by_names(ptc_part_t *p, const ptc_type_t *type) {
 
 static const ptc_type_t *lay_groups(ptc_part_t *p, const ptc_global_t *global,
                                     const ptc_type_t *type) {
-  const char *dim = p->parallel.size[PTC_AXIS_EP] > 1 ? ptc_part_group_dim(p, global) : NULL;
+  const char *dim = p->parallel.size[PTC_AXIS_EP] > 1
+                        ? ptc_partition_group_dim(p->module, p->batch, global)
+                        : NULL;
   if (!dim) return type;
   return lay_dim(p, type, ptc_type_find_dim(type, dim), &p->axis[PTC_AXIS_EP], 1, 1);
 }

@@ -1,0 +1,146 @@
+// Private to passes/planner/layout*.c: where the values of a program lie under one choice.
+#ifndef PTC_PASSES_PLANNER_LAYOUT_IMPL_H_
+#define PTC_PASSES_PLANNER_LAYOUT_IMPL_H_
+
+#include "passes/planner/work_impl.h"
+
+// How one value lies. |partial|: the set of axes (bits 1 << number) over which it is a sum, or maximum, not yet taken.
+typedef struct ptc_lay_s {
+  ptc_laid_t axes[PTC_MAX_DIMS];
+  uint16_t partial;
+  uint8_t max;
+} ptc_lay_t;
+
+typedef struct ptc_lay_step_s {
+  ptc_net_kind_t kind;  // PTC_NUM_NET_KINDS: the part of a value that a device has anyway
+  ptc_laid_t axes;
+  double bytes;  // of the value on a device before
+} ptc_lay_step_t;
+enum { PTC_LAY_MAX_STEPS = 48 };
+
+// A collective as the program's ops need it.
+typedef struct ptc_lay_net_s {
+  ptc_net_kind_t kind;
+  ptc_laid_t axes;
+  double bytes;  // the whole buffer
+  double times;  // per turn of the piece
+  int32_t piece;
+  ptc_work_phase_t phase;
+  const ptc_wop_t *op;  // that needs it
+} ptc_lay_net_t;
+
+// What a value was brought to already.
+typedef struct ptc_lay_built_s {
+  int32_t value, next;
+  ptc_lay_t lay;
+} ptc_lay_built_t;
+
+typedef struct ptc_layout_s {
+  const ptc_work_t *work;
+  const ptc_work_impl_t *w;
+  const ptc_wprogram_t *p;
+  const ptc_choice_t *choice;
+  ptc_arena_t *arena;
+  // Axes by number. A part of tp: its overlap with other parts.
+  int64_t size[PTC_MAX_REFS];
+  int64_t pre[PTC_MAX_REFS];
+  uint16_t overlap[PTC_MAX_REFS];
+  int32_t num_refs;
+  uint16_t device, data;  // sets: of devices; of those over which samples and positions lie
+  // Per value.
+  ptc_laid_t *axes;  // parallel to the program's dims
+  uint16_t *partial;
+  uint8_t *max;
+  int32_t *built;     // first of the list in |cache|; -1
+  int32_t *gathered;  // in |targets|; -1
+  int64_t (*sizes)
+      [PTC_NUM_WROLES];  // of contractions and attention, on a device: products of dims by role
+  uint8_t *waits;        // per op group: an operand made in the group comes over the network
+  ptc_lay_t *params;     // home layouts, per parameter
+  ptc_lay_built_t *cache;
+  ptc_lay_t *targets;
+  ptc_lay_net_t *nets;
+  int32_t num_cache, cap_cache, num_targets, cap_targets, num_nets, cap_nets;
+  bool overflow;
+} ptc_layout_t;
+
+// --- words of axes
+static inline int32_t ptc_laid_len(ptc_laid_t axes) {
+  return axes ? (35 - __builtin_clz(axes)) / 4 : 0;
+}
+static inline int32_t ptc_laid_at(ptc_laid_t axes, int32_t i) {
+  return (int32_t)(axes >> (4 * i)) & 15;
+}
+static inline ptc_laid_t ptc_laid_first(ptc_laid_t axes, int32_t count) {
+  return count >= PTC_LAID_MAX ? axes : axes & ((UINT32_C(1) << (4 * count)) - 1);
+}
+static inline bool ptc_laid_begins(ptc_laid_t axes, ptc_laid_t prefix) {
+  return ptc_laid_first(axes, ptc_laid_len(prefix)) == prefix;
+}
+// |more| inside of |axes|; the caller knows that there is room.
+static inline ptc_laid_t ptc_laid_append(ptc_laid_t axes, ptc_laid_t more) {
+  const int32_t len = ptc_laid_len(axes);
+  return len >= PTC_LAID_MAX ? axes : axes | more << (4 * len);
+}
+static inline uint16_t ptc_laid_set(ptc_laid_t axes) {
+  uint16_t set = 0;
+  for (; axes; axes >>= 4) set |= (uint16_t)(1u << (axes & 15));
+  return set;
+}
+int64_t ptc_laid_size(const ptc_layout_t *l, ptc_laid_t axes);
+// All axes that have devices in common with one of |set|.
+uint16_t ptc_lay_overlap(const ptc_layout_t *l, uint16_t set);
+
+// --- layout.c
+// The axes, the layouts of the parameters. False, with a reason, where the choice does not fit.
+bool ptc_layout_begin(ptc_layout_t *l, const char **out_reason);
+// Executions of a block of a repeat per turn of the outermost repeat around it.
+double ptc_lay_turns(const ptc_layout_t *l, int32_t block);
+// Elements of one instance on a device.
+double ptc_lay_elements(const ptc_layout_t *l, const ptc_wvalue_t *value, const ptc_laid_t *axes);
+double ptc_lay_value_bytes(const ptc_layout_t *l, int32_t value);  // of one instance, as it lies
+void ptc_lay_get(const ptc_layout_t *l, int32_t value, ptc_lay_t *out);
+void ptc_lay_set(ptc_layout_t *l, int32_t value, const ptc_lay_t *lay);
+bool ptc_lay_equal(const ptc_lay_t *a, const ptc_lay_t *b, int32_t num_dims);
+
+// --- layout_rules.c
+// What |value|, which lies as |lay|, is once its sums over |axes| are taken.
+void ptc_lay_reduce(const ptc_layout_t *l, const ptc_wvalue_t *value, ptc_lay_t *lay,
+                    uint16_t axes);
+static inline void ptc_lay_resolve(const ptc_layout_t *l, const ptc_wvalue_t *value,
+                                   ptc_lay_t *lay) {
+  if (lay->partial & l->device) ptc_lay_reduce(l, value, lay, lay->partial & l->device);
+}
+// How |op|, no repeat, needs its operands, and how its results lie. False if nothing fits.
+bool ptc_lay_rule(const ptc_layout_t *l, const ptc_wop_t *op, ptc_lay_t *operands,
+                  ptc_lay_t *results, bool *out_split);
+
+// --- layout_reshard.c
+// The steps from one layout of |value| to the other; -1: there are none.
+int32_t ptc_lay_plan(const ptc_layout_t *l, const ptc_wvalue_t *value, const ptc_lay_t *from,
+                     const ptc_lay_t *to, ptc_lay_step_t *steps);
+void ptc_lay_add_net(ptc_layout_t *l, const ptc_lay_net_t *net);
+// Brings |value| to |to| for |use|. |times|: per turn of the piece.
+bool ptc_lay_use(ptc_layout_t *l, int32_t value, const ptc_lay_t *to, const ptc_wop_t *use);
+
+// The bytes on a device of what the latest use of |value| takes.
+double ptc_lay_used_bytes(const ptc_layout_t *l, int32_t value);
+
+// --- layout_infer.c
+// All values of the program, and the collectives. False where the program cannot be split so.
+bool ptc_layout_infer(ptc_layout_t *l);
+// How a repeat hands out collected value |c|.
+void ptc_lay_collected(const ptc_layout_t *l, const ptc_wcollect_t *c, ptc_lay_t *out);
+
+// --- layout_kernels.c
+// Kernels of all pieces, into |items|.
+void ptc_layout_kernels(ptc_layout_t *l, ptc_piece_t *items);
+// Collectives of all pieces, into |items|.
+void ptc_layout_nets(ptc_layout_t *l, ptc_piece_t *items);
+
+// --- layout_room.c
+// Parameters, and what lives between the passes.
+void ptc_layout_params(ptc_layout_t *l, ptc_piece_t *items);
+void ptc_layout_room(ptc_layout_t *l, ptc_save_profile_t profile, ptc_piece_t *items);
+
+#endif  // PTC_PASSES_PLANNER_LAYOUT_IMPL_H_

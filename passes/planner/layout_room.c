@@ -1,0 +1,168 @@
+// The parameters of each piece, and the bytes that live from the forward to the backward pass.
+#include <string.h>
+
+#include "passes/planner/layout_impl.h"
+
+// --- parameters
+
+static ptc_param_group_t *find_group(ptc_piece_t *piece, uint32_t axes, int32_t shared) {
+  for (int32_t i = 0; i < piece->num_groups; i++)
+    if (piece->groups[i].axes == axes && piece->groups[i].shared_with == shared)
+      return &piece->groups[i];
+  if (piece->num_groups == PTC_MAX_PARAM_GROUPS) return &piece->groups[PTC_MAX_PARAM_GROUPS - 1];
+  ptc_param_group_t *group = &piece->groups[piece->num_groups++];
+  *group = (ptc_param_group_t){.axes = axes, .shared_with = shared};
+  return group;
+}
+
+static double param_elements(const ptc_layout_t *l, int32_t number) {
+  const ptc_wparam_t *param = &l->w->params[number];
+  double elements = param->instances;
+  for (int32_t d = 0; d < param->num_dims; d++) {
+    const int64_t extent = l->w->dims[param->dims[d]].extent;
+    const int64_t shards = ptc_laid_size(l, l->params[number].axes[d]);
+    elements *= (double)((extent + shards - 1) / shards);
+  }
+  return elements;
+}
+
+static uint32_t data_axes(const ptc_layout_t *l, uint16_t partial) {
+  uint32_t axes = 0;
+  for (int a = 0; a < PTC_NUM_DEVICE_AXES; a++) {
+    const int32_t ref = PTC_REF_AXIS + a;
+    if ((l->data & partial) >> ref & 1 && l->size[ref] > 1) axes |= UINT32_C(1) << a;
+  }
+  return axes;
+}
+
+// The sum over tp that the optimizer needs, once per step: of the gradient as it lies to the parameter's layout.
+static void sum_gradient(ptc_layout_t *l, const ptc_wgrad_t *grad) {
+  const ptc_wvalue_t *value = &l->p->values[grad->value];
+  ptc_wvalue_t wide = *value;
+  ptc_lay_t from, to = {0};
+  ptc_lay_get(l, grad->value, &from);
+  from.partial &= l->device & (uint16_t)~l->data;
+  if (!from.partial) from.max = false;
+  for (int32_t d = 0; d < value->num_dims; d++)
+    if (grad->dims[d] >= 0) to.axes[d] = l->params[grad->param].axes[grad->dims[d]];
+  if (ptc_lay_equal(&from, &to, value->num_dims)) return;
+  wide.dtype = grad->bytes == 8 ? PTC_F64 : grad->bytes == 4 ? PTC_F32 : PTC_BF16;
+  ptc_lay_step_t steps[PTC_LAY_MAX_STEPS];
+  const int32_t count = ptc_lay_plan(l, &wide, &from, &to, steps);
+  for (int32_t i = 0; i < count; i++) {
+    const double ranks = (double)ptc_laid_size(l, steps[i].axes);
+    if (steps[i].kind == PTC_NUM_NET_KINDS || ranks == 1) continue;
+    const double bytes =
+        steps[i].kind == PTC_NET_ALL_GATHER ? steps[i].bytes * ranks : steps[i].bytes;
+    const ptc_lay_net_t net = {
+        .kind = steps[i].kind,
+        .axes = steps[i].axes,
+        .bytes = bytes,
+        .times = value->instances / (double)l->work->pieces[grad->piece].count,
+        .piece = grad->piece,
+        .phase = PTC_WORK_STEP};
+    ptc_lay_add_net(l, &net);
+  }
+}
+
+void ptc_layout_params(ptc_layout_t *l, ptc_piece_t *items) {
+  uint32_t *axes = PTC_ARENA_ARRAY(l->arena, uint32_t, l->w->num_params + 1);
+  for (int32_t i = 0; i < l->p->num_grads; i++) {
+    const ptc_wgrad_t *grad = &l->p->grads[i];
+    axes[grad->param] |= data_axes(l, l->partial[grad->value]);
+    sum_gradient(l, grad);
+  }
+  for (int32_t i = 0; i < l->w->num_params; i++) {
+    const ptc_wparam_t *param = &l->w->params[i];
+    const double elements = param_elements(l, i);
+    for (uint32_t set = param->pieces; set; set &= set - 1) {
+      const int32_t piece = __builtin_ctz(set);
+      ptc_param_group_t *group =
+          find_group(&items[piece], axes[i], piece == param->piece ? -1 : param->piece);
+      const double share = elements / (double)items[piece].count;
+      const bool copied = param->copy_bytes > 0;
+      group->tensors++;
+      group->params += share;
+      group->param_bytes += share * (copied ? param->copy_bytes : param->bytes);
+      group->state_bytes += share * (param->state_bytes + (copied ? param->bytes : 0));
+    }
+  }
+  for (int32_t i = 0; i < l->p->num_grads; i++) {
+    const ptc_wgrad_t *grad = &l->p->grads[i];
+    const ptc_wparam_t *param = &l->w->params[grad->param];
+    const ptc_wvalue_t *value = &l->p->values[grad->value];
+    ptc_piece_t *piece = &items[grad->piece];
+    const double elements = ptc_lay_elements(l, value, l->axes + value->dims);
+    find_group(piece, axes[grad->param], grad->piece == param->piece ? -1 : param->piece)
+        ->grad_bytes += elements * grad->bytes * l->p->blocks[value->block].turns *
+                        value->instances / (double)piece->count;
+  }
+  for (int32_t i = 0; i < l->work->num_pieces; i++)
+    for (int32_t g = 0; g < items[i].num_groups; g++) {
+      const ptc_param_group_t *group = &items[i].groups[g];
+      items[i].params += group->params;
+      items[i].param_bytes += group->param_bytes;
+      items[i].grad_bytes += group->grad_bytes;
+      items[i].state_bytes += group->state_bytes;
+    }
+}
+
+// --- from the forward pass to the backward pass
+
+// Collected per turn under recompute |mode|. The bodies of the programs differ in what they hand out only.
+static double collected_bytes(const ptc_layout_t *l, int32_t piece, int mode) {
+  const ptc_wroom_t *here = &l->p->rooms[piece], *there = &l->w->programs[mode].rooms[piece];
+  double bytes = 0;
+  if (!here->repeat || !there->repeat) return 0;
+  const ptc_wrepeat_t *repeat = there->repeat->repeat;
+  for (int32_t i = 0; i < repeat->num_collects; i++) {
+    if (!repeat->collects[i].is_saved) continue;
+    ptc_wcollect_t c = repeat->collects[i];
+    c.value += here->base - there->base;
+    if (c.value < 0 || c.value >= l->p->num_values) continue;
+    const ptc_wvalue_t *value = &l->p->values[c.value];
+    ptc_lay_t lay;
+    ptc_lay_collected(l, &c, &lay);
+    bytes += ptc_lay_elements(l, value, lay.axes) *
+             (double)ptc_dtype_bytes((ptc_dtype_t)value->dtype) * value->instances;
+  }
+  return bytes;
+}
+
+static double sum_bytes(const ptc_layout_t *l, const int32_t *values, int32_t count) {
+  double bytes = 0;
+  for (int32_t i = 0; i < count; i++)
+    bytes += ptc_lay_value_bytes(l, values[i]) * l->p->values[values[i]].instances;
+  return bytes;
+}
+
+static double peak_bytes(const ptc_layout_t *l, const ptc_wroom_t *room, int back) {
+  const int32_t places = room->num_places[back];
+  double *change = PTC_ARENA_ARRAY(l->arena, double, places + 2);
+  for (int32_t i = 0; i < room->num_lives[back]; i++) {
+    const ptc_wlife_t *life = &room->lives[back][i];
+    const double bytes = ptc_lay_value_bytes(l, life->value);
+    change[life->from] += bytes;
+    change[life->to + 1] -= bytes;
+  }
+  double live = 0, peak = 0;
+  for (int32_t i = 0; i < places; i++) {
+    live += change[i];
+    if (live > peak) peak = live;
+  }
+  return peak;
+}
+
+void ptc_layout_room(ptc_layout_t *l, ptc_save_profile_t profile, ptc_piece_t *items) {
+  (void)profile;
+  for (int32_t i = 0; i < l->work->num_pieces; i++) {
+    const ptc_wroom_t *room = &l->p->rooms[i];
+    ptc_piece_t *piece = &items[i];
+    const double kept = sum_bytes(l, room->kept, room->num_kept);
+    for (int mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++)
+      piece->saved_bytes[mode] = kept + collected_bytes(l, i, mode);
+    piece->boundary_bytes = sum_bytes(l, room->passed, room->num_passed);
+    piece->peak_forward_bytes = peak_bytes(l, room, 0);
+    piece->peak_backward_bytes = peak_bytes(l, room, 1);
+  }
+}
