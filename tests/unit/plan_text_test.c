@@ -1,6 +1,8 @@
 // Proves: a plan survives its text byte for byte; every broken plan gets a diagnostic with file and line, of
 // the kind that is due; changed bytes never crash the reader, and what it still accepts is in bounds.
+#include <glob.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "ir/plan.h"
@@ -399,6 +401,29 @@ static void test_changed_bytes(void) {
   CU_ASSERT(accepted > 200);
 }
 
+// A seed of the fuzzer that is no plan any more leads it nowhere.
+static void test_fuzz_seeds(void) {
+  glob_t found;
+  CU_ASSERT_EQUAL_FATAL(glob(PTC_SOURCE_DIR "/tests/fuzz/corpus_plan/*", 0, NULL, &found), 0);
+  CU_ASSERT(found.gl_pathc >= 7);
+  for (size_t i = 0; i < found.gl_pathc; ++i) {
+    char *text;
+    size_t len;
+    CU_ASSERT_EQUAL_FATAL(ptc_read_file(found.gl_pathv[i], &text, &len), PTC_OK);
+    char *mark = strstr(text, "\n%\n");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mark);
+    mark[1] = '\0';
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_plan_t *plan;
+    UNIT_CHECK(parse(&diag, text, mark + 3, &plan) == PTC_OK, found.gl_pathv[i]);
+    ptc_plan_destroy(plan);
+    ptc_diag_deinit(&diag);
+    free(text);
+  }
+  globfree(&found);
+}
+
 static const unit_test_t tests[] = {
     {"text and back", test_round_trip},
     {"folder", test_folder},
@@ -406,5 +431,6 @@ static const unit_test_t tests[] = {
     {"broken plan.json", test_broken_json},
     {"limits", test_limits},
     {"changed bytes", test_changed_bytes},
+    {"seeds of the fuzzer", test_fuzz_seeds},
 };
 UNIT_MAIN("plan text", tests)
