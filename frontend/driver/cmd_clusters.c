@@ -3,17 +3,21 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "frontend/cluster.h"
 #include "frontend/driver/commands.h"
+#include "frontend/driver/local_cluster.h"
 #include "frontend/driver/options.h"
+#include "ir/base/str.h"
 
 static const char usage[] =
     "usage: ptc clusters [NAME...] [options]\n"
     "Lists the clusters and devices that --cluster knows, or prints the blocks of those named: "
     "each\n"
-    "figure with its source. A cluster block of your own may stand in any .ptm file.\n"
+    "figure with its source. `local` is this machine, measured once. A cluster block of your own "
+    "may stand in any .ptm file.\n"
     "\n"
     "options\n"
     "  --format=FORMAT        table (the default), csv or json\n"
@@ -113,8 +117,21 @@ static ptc_status_t list_all(ptc_diag_t *diag, ptc_arena_t *arena, format_t form
   return PTC_OK;
 }
 
+static ptc_status_t show_local(ptc_diag_t *diag, ptc_arena_t *arena) {
+  const char *path;
+  char *text;
+  size_t len;
+  PTC_TRY(ptc_driver_local_file(diag, arena, false, &path));
+  if (ptc_read_file(path, &text, &len) != PTC_OK)
+    return ptc_error(diag, (ptc_loc_t){0}, PTC_IO, "cache-folder", "cannot read \"%s\"", path);
+  printf("# %s\n%s", path, text);
+  free(text);
+  return PTC_OK;
+}
+
 // A cluster's block and its device's, or a device's block.
 static ptc_status_t show_one(ptc_diag_t *diag, ptc_arena_t *arena, const char *name) {
+  if (strcmp(name, "local") == 0) return show_local(diag, arena);
   const char *bare = ptc_arena_strndup(arena, name, strcspn(name, ":"));
   const char *text = ptc_catalog_text(arena, bare);
   ptc_cluster_t *cluster;

@@ -182,11 +182,26 @@ static const double *pair_terms(const ptc_node_model_t *node, ptc_net_kind_t kin
   return send ? link_send_row : link_pair_rows[link_class(node)];
 }
 
+// Ranks of one machine without accelerators: they meet, and copy and add in its memory.
+static const double *shared_memory_terms(const ptc_node_model_t *node, ptc_net_kind_t kind,
+                                         ptc_group_shape_t shape, double bytes, row_t terms,
+                                         ptc_net_info_t *info) {
+  static const row_t row = {[PTC_TERM_LATENCY] = 1, [PTC_TERM_BYTES] = 1};
+  const double ranks = shape.ranks, part = (ranks - 1) / ranks;
+  const double moved = kind == PTC_NET_SEND ? 1 : kind == PTC_NET_ALL_REDUCE ? 2 * part : part;
+  terms[PTC_TERM_LATENCY] = node->link_latency * 1e6 * ceil(log2(ranks));
+  terms[PTC_TERM_BYTES] = bytes * moved / node->link_busbw * 1e6;
+  set_info(info, PTC_ALGO_PAIRS, PTC_PROTO_SIMPLE, 1, node->link_busbw);
+  return row;
+}
+
 const double *ptc_net_terms(const ptc_cluster_t *cluster, ptc_net_kind_t kind,
                             ptc_group_shape_t shape, double bytes, double out_terms[PTC_NUM_TERMS],
                             ptc_net_info_t *out_info) {
   const ptc_node_model_t *node = slowest_node(cluster);
   for (int i = 0; i < PTC_NUM_TERMS; i++) out_terms[i] = 0;
+  if (node->device->arch == 0 && shape.nodes <= 1)
+    return shared_memory_terms(node, kind, shape, bytes, out_terms, out_info);
   if (kind == PTC_NET_ALL_TO_ALL || kind == PTC_NET_SEND)
     return pair_terms(node, kind, shape, bytes, out_terms, out_info);
   const ptc_nccl_system_t system = ptc_nccl_system(node, shape);
