@@ -41,6 +41,20 @@ static bool is_of_this_machine(const char *path, const char *line) {
   return same;
 }
 
+// 0 where the system does not tell.
+static long last_cache_kib(void) {
+  long kib = 0;
+  for (int index = 2; index <= 3; index++) {
+    char path[80];
+    long size = 0;
+    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
+    FILE *file = fopen(path, "r");
+    if (file && fscanf(file, "%ldK", &size) == 1 && size > kib) kib = size;
+    if (file) fclose(file);
+  }
+  return kib;
+}
+
 // What the printed kernels reach of the measured peaks: fitted on their times, one core, in the cores' own time
 // (passes/planner/README.md).
 static void print_file(ptc_str_t *out, const char *line, const ptc_machine_t *m) {
@@ -58,10 +72,13 @@ static void print_file(ptc_str_t *out, const char *line, const ptc_machine_t *m)
                  1 + m->launch_s * 1e6, m->launch_s * 1e6);
   ptc_str_append(
       out,
-      "  gemm = 0.87  gemm_tile = 2 us\n"
-      "  attention_64 = 0.62  attention_128 = 0.68  attention_256 = 0.68\n"
-      "  attention_grad_64 = 0.62  attention_grad_128 = 0.66  attention_grad_256 = 0.66\n"
-      "  attention_half = 40  stream = 0.75  stream_half = 1 KB\n}\n");
+      "  gemm = 0.86  gemm_tile = 2 us\n"
+      "  attention_64 = 0.65  attention_128 = 0.7  attention_256 = 0.7\n"
+      "  attention_grad_64 = 0.53  attention_grad_128 = 0.58  attention_grad_256 = 0.58\n"
+      "  attention_half = 48  stream = 0.75\n");
+  const long cache = last_cache_kib();
+  if (cache > 0) ptc_str_printf(out, "  l2 = %ld KiB  # the last cache\n", cache);
+  ptc_str_append(out, "}\n");
   ptc_str_append(out, "cluster local {\n  node 1 x local_cpu {\n");
   ptc_str_printf(
       out,

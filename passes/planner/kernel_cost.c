@@ -167,12 +167,23 @@ static double visible_keys(const ptc_kernel_work_t *work, double *out_most) {
   return total;
 }
 
+static double pair_flops(const ptc_kernel_work_t *work) {
+  const bool grad = work->kind == PTC_KW_ATTENTION_GRAD;
+  return (grad ? 6. : 2.) * (double)work->qk_dim + (grad ? 4. : 2.) * (double)work->v_dim;
+}
+
 static double attention_flops(const ptc_kernel_work_t *work) {
   double widest;
   const double pairs = visible_keys(work, &widest) * (double)at_least_one(work->heads) *
                        (double)at_least_one(work->batch);
-  const bool grad = work->kind == PTC_KW_ATTENTION_GRAD;
-  return pairs * ((grad ? 6. : 2.) * (double)work->qk_dim + (grad ? 4. : 2.) * (double)work->v_dim);
+  return pairs * pair_flops(work);
+}
+
+// Of one head, by the FLOPs that the caller states (a part of the rows may see more or fewer keys than the shape says).
+static double stated_pairs(const ptc_kernel_work_t *work, double *out_most) {
+  const double pairs = visible_keys(work, out_most);
+  const double heads = (double)(at_least_one(work->heads) * at_least_one(work->batch));
+  return work->flops > 0 ? work->flops / (heads * pair_flops(work)) : pairs;
 }
 
 static double attention_bytes(const ptc_kernel_work_t *work) {
@@ -202,7 +213,7 @@ static double attention_gpu(const ptc_device_model_t *device, const ptc_kernel_w
   const int64_t tile = grad ? 128 : query_tile(device);
   const double heads = (double)(at_least_one(work->heads) * at_least_one(work->batch));
   double widest;
-  const double pairs = visible_keys(work, &widest);
+  const double pairs = stated_pairs(work, &widest);
   const double tiles = (double)ceil_div(work->rows, tile);
   const double lost = device->attention_half + (work->causal ? (double)tile / 2 : 0);
   // In key times of one tile.
@@ -232,8 +243,26 @@ static double attention_unfused(const ptc_device_model_t *device, const ptc_kern
 
 // --- CPUs
 
-// A panel of the product's kernel: rows and columns of registers, and the depth that lies in a cache.
+// The product's kernel: rows and columns in registers.
 enum { CPU_ROWS = 6, CPU_COLS = 16 };
+// Multiply-adds' time for each exp, tanh, gelu in a vector loop.
+static const double costly_flops = 150;
+// Part of the operands' streaming that does not hide behind the multiply-adds: packing.
+static const double packing = .5;
+// What the loops of one core move for each FLOP of its peak while their data lies in the last cache.
+static const double cached_bytes_per_flop = .15;
+// Backward attention computes less of the tiles at the diagonal in vain.
+static const double grad_lost = .25;
+
+static double streamed_cpu(const ptc_device_model_t *device, double bytes) {
+  const double cached = peak_of(device, PTC_PREC_F32) * cached_bytes_per_flop;
+  const double memory = device->memory_rate * device->memory_eff;
+  return bytes / (bytes <= device->l2_bytes ? cached : least(cached, memory));
+}
+
+static double costly_seconds(const ptc_device_model_t *device, const ptc_kernel_work_t *work) {
+  return costly_flops * work->costly / peak_of(device, PTC_PREC_F32);
+}
 
 static double gemm_cpu(const ptc_device_model_t *device, const ptc_kernel_work_t *work) {
   const double batch = (double)at_least_one(work->batch);
@@ -242,16 +271,24 @@ static double gemm_cpu(const ptc_device_model_t *device, const ptc_kernel_work_t
   const double flops = 2 * batch * m * n * (double)work->k;
   const double packed = 4 * batch * ((double)work->m + (double)work->n) * (double)work->k;
   const double compute = flops / (peak_of(device, PTC_PREC_F32) * device->gemm_eff);
-  const double moved = streamed(device, most(work->bytes, packed + 4 * batch * m * n));
-  return compute + device->gemm_tile_s + .3 * moved;
+  const double moved = streamed_cpu(device, most(work->bytes, packed + 4 * batch * m * n));
+  return most(compute + device->gemm_tile_s + packing * streamed_cpu(device, packed), moved) +
+         costly_seconds(device, work);
 }
 
 static double attention_cpu(const ptc_device_model_t *device, const ptc_kernel_work_t *work) {
   const bool grad = work->kind == PTC_KW_ATTENTION_GRAD;
   const double eff = by_head_dim(grad ? device->attention_grad_eff : device->attention_eff,
                                  (double)(work->qk_dim + work->v_dim) / 2);
-  const double compute = attention_flops(work) / (peak_of(device, PTC_PREC_F32) * eff);
-  return most(compute, streamed(device, attention_bytes(work)));
+  const double heads = (double)(at_least_one(work->heads) * at_least_one(work->batch));
+  double widest;
+  // Tiles at the diagonal are computed whole.
+  double lost = work->causal ? (double)work->rows * device->attention_half : 0;
+  if (grad) lost *= grad_lost;
+  const double pairs = heads * (stated_pairs(work, &widest) + lost);
+  const double flops = pairs * pair_flops(work);
+  const double compute = flops / (peak_of(device, PTC_PREC_F32) * eff);
+  return most(compute, streamed_cpu(device, attention_bytes(work)));
 }
 
 // --- all
@@ -299,8 +336,6 @@ double ptc_kernel_seconds(const ptc_device_model_t *device, const ptc_kernel_wor
     if (work->unfused_bytes > 0) bytes = work->unfused_bytes;
   }
   if (bytes <= 0) return 0;
-  // A CPU's elementwise loops compute, too.
-  const double compute = cpu ? work->flops / (.25 * peak_of(device, PTC_PREC_F32)) : 0;
-  const double seconds = streamed(device, bytes + launches * device->memory_half_bytes);
-  return launches * launch + most(seconds, compute);
+  if (cpu) return launches * launch + streamed_cpu(device, bytes) + costly_seconds(device, work);
+  return launches * launch + streamed(device, bytes + launches * device->memory_half_bytes);
 }

@@ -25,8 +25,10 @@ typedef struct ptc_kernel_work_s {
   bool causal;
   int64_t window;  // keys that a query sees at most; 0: all
   double flops,
-      bytes;    // of the whole kernel: operations (what a causal mask hides left out), least bytes
-  int32_t ops;  // kernels that a framework without fusion launches for it; 0 means 1
+      bytes;  // of the whole kernel: operations (what a causal mask hides left out), least bytes
+  double
+      costly;  // elements of exp, tanh, gelu, ... in it: what the vector loops of a CPU take most time for
+  int32_t ops;           // kernels that a framework without fusion launches for it; 0 means 1
   double unfused_bytes;  // what those move; 0: |bytes|
   const char *label;
   ptc_loc_t loc;

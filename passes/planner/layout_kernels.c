@@ -85,6 +85,23 @@ static double bytes_of(const ptc_layout_t *l, const ptc_wgroup_t *group) {
   return bytes;
 }
 
+// Elements of exp, tanh and the like.
+static double costly_of(const ptc_layout_t *l, const ptc_wgroup_t *group) {
+  double sum = 0;
+  for (int32_t i = 0; i < group->num_ops; i++) {
+    const ptc_wop_t *op = group->ops[i];
+    const bool rows = op->opcode == PTC_OP_SOFTMAX || op->opcode == PTC_OP_CROSS_ENTROPY ||
+                      op->opcode == PTC_OP_CROSS_ENTROPY_GRAD;
+    if (!rows && !(ptc_op_info(op->opcode)->traits & PTC_TRAIT_COSTLY)) continue;
+    if (op->roles || op->num_operands == 0) continue;
+    const int32_t x = op->operands[0];
+    const double elements =
+        ptc_lay_value_bytes(l, x) / (double)ptc_dtype_bytes((ptc_dtype_t)l->p->values[x].dtype);
+    sum += op->opcode == PTC_OP_GELU_GRAD ? 2 * elements : elements;
+  }
+  return sum;
+}
+
 // Adds to gradients of earlier micro-batches, in f32.
 static bool accumulates(const ptc_layout_t *l, const ptc_wgroup_t *group) {
   for (int32_t i = 0; i < group->num_ops; i++)
@@ -106,6 +123,7 @@ static int32_t add_kernels(const ptc_layout_t *l, const ptc_wgroup_t *group,
   if (op->roles && op->opcode != PTC_OP_EINSUM) set_attention(l, op, out);
   out->times = (int32_t)turns_of(l, op);
   out->bytes = bytes_of(l, group);
+  out->costly = costly_of(l, group);
   out->accumulates_f32 = op->roles && accumulates(l, group);
   count_unfused(l, group, out);
   if (out->ops == 0) out->ops = 1;
