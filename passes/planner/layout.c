@@ -170,6 +170,10 @@ static bool lay_params(ptc_layout_t *l) {
   for (int32_t i = 0; i < l->w->num_params; i++) {
     const ptc_wparam_t *param = &l->w->params[i];
     ptc_lay_t *lay = &l->params[i];
+    for (int32_t d = 0; d < param->num_dims; d++) {
+      const int32_t ref = PTC_REF_AXIS + param->fixed_axis[d] - 1;
+      if (param->fixed_axis[d] && l->size[ref] > 1) lay_dim(l, param, lay, d, ref, 1);
+    }
     if (param->group_dim >= 0 && l->size[PTC_REF_AXIS + PTC_AXIS_EP] > 1)
       lay_dim(l, param, lay, param->group_dim, PTC_REF_AXIS + PTC_AXIS_EP, 1);
     if (set != l->choice->names[param->piece] || i == 0) {

@@ -14,7 +14,8 @@ typedef struct ptc_lay_s {
 typedef struct ptc_lay_step_s {
   ptc_net_kind_t kind;  // PTC_NUM_NET_KINDS: the part of a value that a device has anyway
   ptc_laid_t axes;
-  double bytes;  // of the value on a device before
+  double bytes;  // the whole buffer, as nccl-tests count it: of all_gather what each has afterwards
+  ptc_lay_t after;
 } ptc_lay_step_t;
 enum { PTC_LAY_MAX_STEPS = 48 };
 

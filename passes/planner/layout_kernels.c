@@ -110,6 +110,22 @@ static bool accumulates(const ptc_layout_t *l, const ptc_wgroup_t *group) {
   return false;
 }
 
+// Small contractions that fuse takes as loops: their operations count.
+static int32_t add_others(const ptc_layout_t *l, const ptc_wgroup_t *group,
+                          ptc_kernel_work_t *out) {
+  int32_t count = 0;
+  for (int32_t i = 0; i < group->num_ops; i++) {
+    const ptc_wop_t *op = group->ops[i];
+    if (!op->roles || op == group->main) continue;
+    ptc_kernel_work_t *k = &out[1 + count++];
+    *k = (ptc_kernel_work_t){
+        .prec = out->prec, .label = op->label, .loc = op->loc, .times = out->times, .ops = 1};
+    set_gemm(l, op, k);
+    k->bytes = k->unfused_bytes = ptc_lay_value_bytes(l, op->results);
+  }
+  return count;
+}
+
 static int32_t add_kernels(const ptc_layout_t *l, const ptc_wgroup_t *group,
                            ptc_kernel_work_t *out) {
   const ptc_wop_t *op = group->main;
@@ -127,6 +143,7 @@ static int32_t add_kernels(const ptc_layout_t *l, const ptc_wgroup_t *group,
   out->accumulates_f32 = op->roles && accumulates(l, group);
   count_unfused(l, group, out);
   if (out->ops == 0) out->ops = 1;
+  if (group->num_mains > 1) return 1 + add_others(l, group, out);
   if (!l->waits[op->group] || out->kind == PTC_KW_MEMORY) return 1;
   // What follows the collective is a kernel of its own: it reads what the first one wrote.
   double operands = 0;
@@ -160,7 +177,7 @@ static ptc_phase_work_t *phase_of(ptc_piece_t *piece, ptc_work_phase_t phase) {
 void ptc_layout_kernels(ptc_layout_t *l, ptc_piece_t *items) {
   const int32_t count = l->p->num_groups;
   ptc_kernel_work_t *kernels =
-      ptc_arena_alloc(l->arena, (size_t)(2 * count + 2) * sizeof(*kernels));
+      ptc_arena_alloc(l->arena, (size_t)(2 * count + l->p->num_sizes + 2) * sizeof(*kernels));
   // Groups are in order of pieces and phases.
   int32_t at = 0;
   for (int32_t g = 0; g < count; g++) {

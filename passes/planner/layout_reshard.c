@@ -14,7 +14,19 @@ static void add_step(planner_t *s, ptc_net_kind_t kind, ptc_laid_t axes) {
   if (s->count == PTC_LAY_MAX_STEPS) return;
   const double bytes = ptc_lay_elements(s->l, s->value, s->now.axes) *
                        (double)ptc_dtype_bytes((ptc_dtype_t)s->value->dtype);
-  s->steps[s->count++] = (ptc_lay_step_t){kind, axes, bytes};
+  ptc_lay_step_t *step = &s->steps[s->count++];
+  step->kind = kind;
+  step->axes = axes;
+  step->bytes = bytes;
+}
+
+// The step that was added last has been taken.
+static void end_step(planner_t *s) {
+  ptc_lay_step_t *step = &s->steps[s->count - 1];
+  step->after = s->now;
+  if (step->kind == PTC_NET_ALL_GATHER)
+    step->bytes = ptc_lay_elements(s->l, s->value, s->now.axes) *
+                  (double)ptc_dtype_bytes((ptc_dtype_t)s->value->dtype);
 }
 
 static void drop(planner_t *s, uint16_t set) {
@@ -38,6 +50,7 @@ static void all_reduce(planner_t *s, uint16_t scattered, bool data) {
   if (!set) return;
   add_step(s, PTC_NET_ALL_REDUCE, list_of(set));
   drop(s, set);
+  end_step(s);
 }
 
 // The due axes that the dim of the target has inside of those of the value.
@@ -65,6 +78,7 @@ static void plan_sums(planner_t *s) {
     add_step(s, PTC_NET_REDUCE_SCATTER, scattered);
     drop(s, ptc_laid_set(scattered));
     s->now.axes[dim] = ptc_laid_append(s->now.axes[dim], scattered);
+    end_step(s);
   }
   if (activation) all_reduce(s, 0, false);
   all_reduce(s, 0, true);
@@ -91,6 +105,7 @@ static void plan_moves(planner_t *s) {
       add_step(s, PTC_NET_ALL_TO_ALL, moved);
       s->now.axes[i] = ptc_laid_first(from, keep);
       s->now.axes[j] = ptc_laid_append(into, moved);
+      end_step(s);
     }
   }
 }
@@ -111,6 +126,7 @@ static void plan_shards(planner_t *s) {
     if (ptc_laid_set(more) & used_axes(s)) continue;
     add_step(s, PTC_NUM_NET_KINDS, more);
     s->now.axes[d] = to;
+    end_step(s);
   }
 }
 
@@ -121,6 +137,7 @@ static void plan_gathers(planner_t *s) {
     if (keep == ptc_laid_len(from)) continue;
     add_step(s, PTC_NET_ALL_GATHER, from >> (4 * keep));
     s->now.axes[d] = ptc_laid_first(from, keep);
+    end_step(s);
   }
 }
 
@@ -143,12 +160,6 @@ void ptc_lay_add_net(ptc_layout_t *l, const ptc_lay_net_t *net) {
     return;
   }
   l->nets[l->num_nets++] = *net;
-}
-
-// As nccl-tests count a buffer: of all_gather what each has afterwards.
-static double buffer_bytes(const ptc_layout_t *l, const ptc_lay_step_t *step) {
-  const double ranks = (double)ptc_laid_size(l, step->axes);
-  return step->kind == PTC_NET_ALL_GATHER ? step->bytes * ranks : step->bytes;
 }
 
 // What is made of |value| once serves all later uses: it stands where the value is made.
@@ -196,11 +207,15 @@ bool ptc_lay_use(ptc_layout_t *l, int32_t number, const ptc_lay_t *to, const ptc
   ptc_lay_step_t steps[PTC_LAY_MAX_STEPS];
   const int32_t count = ptc_lay_plan(l, value, &from, to, steps);
   if (count < 0) return false;
-  note_built(l, number, to);
+  bool shared = true;
   for (int32_t i = 0; i < count; i++) {
+    // Equal exchanges of one value are one: canonicalize sees to that.
+    if (shared && is_built(l, number, &steps[i].after)) continue;
+    shared = false;
+    note_built(l, number, &steps[i].after);
     if (steps[i].kind == PTC_NUM_NET_KINDS || ptc_laid_size(l, steps[i].axes) == 1) continue;
     ptc_lay_net_t net = {.kind = steps[i].kind, .axes = steps[i].axes};
-    net.bytes = buffer_bytes(l, &steps[i]);
+    net.bytes = steps[i].bytes;
     place_net(l, value, use, &net);
     ptc_lay_add_net(l, &net);
     if (value->def && value->def->group >= 0 && value->def->group == use->group)

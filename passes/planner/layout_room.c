@@ -52,12 +52,10 @@ static void sum_gradient(ptc_layout_t *l, const ptc_wgrad_t *grad) {
   for (int32_t i = 0; i < count; i++) {
     const double ranks = (double)ptc_laid_size(l, steps[i].axes);
     if (steps[i].kind == PTC_NUM_NET_KINDS || ranks == 1) continue;
-    const double bytes =
-        steps[i].kind == PTC_NET_ALL_GATHER ? steps[i].bytes * ranks : steps[i].bytes;
     const ptc_lay_net_t net = {
         .kind = steps[i].kind,
         .axes = steps[i].axes,
-        .bytes = bytes,
+        .bytes = steps[i].bytes,
         .times = value->instances / (double)l->work->pieces[grad->piece].count,
         .piece = grad->piece,
         .phase = PTC_WORK_STEP};
@@ -109,6 +107,14 @@ void ptc_layout_params(ptc_layout_t *l, ptc_piece_t *items) {
 
 // --- from the forward pass to the backward pass
 
+// Whether the norm that makes |number| is replaced by its split form: then the gradient's, too, and its value is kept.
+static bool is_split(const ptc_layout_t *l, int32_t number) {
+  const ptc_wvalue_t *value = &l->p->values[number];
+  for (int32_t d = 0; d < value->num_dims; d++)
+    if ((value->def->whole >> value->def->places[d] & 1) && l->axes[value->dims + d]) return true;
+  return false;
+}
+
 // Collected per turn under recompute |mode|. The bodies of the programs differ in what they hand out only.
 static double collected_bytes(const ptc_layout_t *l, int32_t piece, int mode) {
   const ptc_wroom_t *here = &l->p->rooms[piece], *there = &l->w->programs[mode].rooms[piece];
@@ -116,10 +122,10 @@ static double collected_bytes(const ptc_layout_t *l, int32_t piece, int mode) {
   if (!here->repeat || !there->repeat) return 0;
   const ptc_wrepeat_t *repeat = there->repeat->repeat;
   for (int32_t i = 0; i < repeat->num_collects; i++) {
-    if (!repeat->collects[i].is_saved) continue;
     ptc_wcollect_t c = repeat->collects[i];
     c.value += here->base - there->base;
     if (c.value < 0 || c.value >= l->p->num_values) continue;
+    if (!c.is_saved && !(c.by_norm && is_split(l, c.value))) continue;
     const ptc_wvalue_t *value = &l->p->values[c.value];
     ptc_lay_t lay;
     ptc_lay_collected(l, &c, &lay);

@@ -2,6 +2,7 @@
 // recompute, fuse) on a copy of the module.
 #include "passes/planner/work.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "ir/text.h"
@@ -74,6 +75,23 @@ static int32_t state_bytes(const ptc_module_t *module, const ptc_global_t *param
   return bytes;
 }
 
+// The statements "PATH on AXIS over DIM" of the config that name the parameter.
+static void read_statements(ptc_wbuild_t *b, ptc_wparam_t *param, const ptc_global_t *global) {
+  const char *list = ptc_attrs_string(&b->module->config, "shard", NULL);
+  for (const char *at = list; at && *at;) {
+    const size_t len = strcspn(at, ";");
+    char path[256], axis[32], dim[128];
+    const char *entry = ptc_arena_strndup(b->arena, at, len);
+    at += len + (at[len] == ';');
+    if (sscanf(entry, " %255s on %31s over %127s", path, axis, dim) != 3 ||
+        !ptc_global_path_fits(global, path, false))
+      continue;
+    const int32_t d = ptc_type_find_dim(global->type, ptc_module_intern(b->module, dim));
+    for (int a = 0; d >= 0 && a < PTC_NUM_DEVICE_AXES; a++)
+      if (strcmp(axis, ptc_device_axis_names[a]) == 0) param->fixed_axis[d] = (int8_t)(a + 1);
+  }
+}
+
 static void add_param(ptc_wbuild_t *b, const ptc_global_t *global, const char *batch) {
   ptc_wparam_t *param = &b->impl->params[b->impl->num_params++];
   const ptc_type_t *type = global->type;
@@ -86,6 +104,7 @@ static void add_param(ptc_wbuild_t *b, const ptc_global_t *global, const char *b
     param->dims[d] = ptc_work_dim(b, type->dims[d].name, type->dims[d].extent);
   param->frozen = ptc_attrs_bool(&global->attrs, "frozen", false);
   param->state_bytes = state_bytes(b->module, global);
+  read_statements(b, param, global);
   const char *group = ptc_partition_group_dim(b->module, batch, global);
   if (group) param->group_dim = ptc_type_find_dim(type, group);
   double elements = param->instances;

@@ -96,6 +96,10 @@ static void note_saved(groups_t *g, ptc_wop_t *op) {
       if (ptc_work_number(g->b, yield->operands[i]) == collect->value)
         collect->is_saved = ptc_uses_of(&g->uses, source->results[i]) != NULL;
     g->b->program->values[collect->result].is_stored = collect->is_saved;
+    const ptc_wvalue_t *value = &g->b->program->values[collect->value];
+    const bool norm = value->def && (value->def->opcode == PTC_OP_LAYERNORM ||
+                                     value->def->opcode == PTC_OP_RMSNORM);
+    collect->by_norm = norm && !collect->is_saved && collect->value == value->def->results;
   }
 }
 
@@ -137,7 +141,9 @@ void ptc_work_find_groups(ptc_wbuild_t *b) {
     group.main = ops[k][0];
     for (int32_t i = 0; i < counts[k]; i++) {
       ops[k][i]->group = p->num_groups;
-      if (is_main(ops[k][i])) group.main = ops[k][i];
+      if (!is_main(ops[k][i])) continue;
+      group.main = ops[k][i];
+      group.num_mains++;
     }
     group.phase = group.main->phase;
     group.piece = group.main->piece;

@@ -101,6 +101,7 @@ typedef struct ptc_weach_s {
 typedef struct ptc_wcollect_s {
   int32_t value, result;
   bool is_saved;  // the backward pass reads it from memory
+  bool by_norm;   // else: it is computed again beside the norm's gradient, unless the norm is split
 } ptc_wcollect_t;
 
 typedef struct ptc_wrepeat_s {
@@ -148,6 +149,7 @@ struct ptc_wop_s {
   const ptc_op_t *source;  // while the program is built
 };
 
+// Block 0 runs once per step, block 1 for each micro-batch, the others are bodies of repeats.
 typedef struct ptc_wblock_s {
   ptc_wop_t *ops;
   int32_t num_ops;
@@ -161,7 +163,7 @@ typedef struct ptc_wgroup_s {
   int32_t *reads, *writes;  // values in memory
   int32_t num_reads, num_writes;
   ptc_wop_t **ops;
-  int32_t num_ops;
+  int32_t num_ops, num_mains;
   int32_t piece;
   ptc_work_phase_t phase;
 } ptc_wgroup_t;
@@ -217,9 +219,11 @@ typedef struct ptc_wparam_s {
   int32_t state_bytes;  // of its moments
   int32_t bytes;        // of the parameter itself
   bool frozen;
-  int32_t group_dim;  // that experts lie along: on ep; -1
-  uint32_t pieces;    // set of those that use it
-  int32_t piece;      // the first
+  int8_t
+      fixed_axis[PTC_MAX_DIMS];  // per dim: the device axis that a shard statement lays it on, + 1
+  int32_t group_dim;             // that experts lie along: on ep; -1
+  uint32_t pieces;               // set of those that use it
+  int32_t piece;                 // the first
 } ptc_wparam_t;
 
 typedef struct ptc_wdim_s {

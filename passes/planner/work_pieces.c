@@ -86,11 +86,11 @@ static void note_params(ptc_wop_t *op, void *arg) {
   const note_t *n = arg;
   for (int32_t i = 0; i < op->num_operands; i++) {
     const ptc_wvalue_t *v = &n->p->values[op->operands[i]];
-    if (!v->weight || v->param < 0) continue;
+    if (v->param < 0) continue;
     ptc_wparam_t *param = &n->work->impl->params[v->param];
     if (op->phase == PTC_WORK_STEP) {
       const ptc_wvalue_t *y = op->num_results ? &n->p->values[op->results] : NULL;
-      if (op->opcode == PTC_OP_CAST && y && y->is_stored)
+      if (op->opcode == PTC_OP_CAST && y && y->weight && y->is_stored)
         param->copy_bytes = (int32_t)ptc_dtype_bytes((ptc_dtype_t)y->dtype);
     } else if (op->phase == PTC_WORK_FORWARD) {
       param->pieces |= UINT32_C(1) << op->piece;
@@ -102,7 +102,7 @@ static void place_casts(ptc_wop_t *op, void *arg) {
   const note_t *n = arg;
   if (op->phase != PTC_WORK_STEP || op->repeat || op->num_operands == 0) return;
   const ptc_wvalue_t *v = &n->p->values[op->operands[0]];
-  if (v->weight && v->param >= 0) op->piece = n->work->impl->params[v->param].piece;
+  if (v->param >= 0) op->piece = n->work->impl->params[v->param].piece;
 }
 
 ptc_status_t ptc_work_finish(ptc_work_t *work, ptc_arena_t *arena, ptc_diag_t *diag) {

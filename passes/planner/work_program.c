@@ -109,6 +109,11 @@ static bool only_adds(const ptc_block_t *block, const ptc_value_t *value) {
 }
 
 static void note_weights(ptc_wbuild_t *b, ptc_wop_t *op) {
+  // What a step makes of a parameter, whatever it is, is used where the parameter is.
+  for (int32_t i = 0; op->phase == PTC_WORK_STEP && i < op->num_operands && op->num_results == 1;
+       i++)
+    if (b->values.data[op->operands[i]].param >= 0)
+      b->values.data[op->results].param = b->values.data[op->operands[i]].param;
   if (!keeps_weights(op->source) || op->num_results != 1 || op->num_operands == 0) return;
   for (int32_t i = 0; i < op->num_operands; i++)
     if (!b->values.data[op->operands[i]].weight) return;
@@ -328,17 +333,10 @@ ptc_status_t ptc_work_build_program(ptc_wbuild_t *b) {
   p->has_micro = b->loop != NULL;
   p->param_values = PTC_ARENA_ARRAY(b->arena, int32_t, b->impl->num_params + 1);
   for (int32_t i = 0; i < b->impl->num_params; i++) p->param_values[i] = -1;
-  const int32_t step = new_block(b, -1, 1);
+  const int32_t step = new_block(b, -1, 1), body = new_block(b, step, 1);
   add_args(b);
-  ptc_status_t status;
-  if (b->loop) {
-    status = build_block(b, b->func->body, step);
-    const int32_t body = new_block(b, step, 1);
-    if (status == PTC_OK) status = build_block(b, b->loop->body, body);
-  } else {
-    const int32_t body = new_block(b, step, 1);
-    status = build_block(b, b->body, body);
-  }
+  ptc_status_t status = b->loop ? build_block(b, b->func->body, step) : PTC_OK;
+  if (status == PTC_OK) status = build_block(b, b->body, body);
   ptc_block_walk(b->func->body, note_update, b);
   p->num_values = (int32_t)b->values.len;
   p->num_dims = (int32_t)b->dims.len;
