@@ -400,7 +400,7 @@ void ptc_nest_print_rows(ptc_c_nest_t *nest, ptc_kernel_shape_t *out_shape) {
     return;
   }
   const bool whole_rows = p.has_row[0] || p.has_full || p.has_scalars[0];
-  int64_t segment = whole_rows || nest->num_row <= 2048 ? nest->num_row : 2048;
+  int64_t segment = whole_rows || nest->num_row <= 4096 ? nest->num_row : 4096;
   if (segment < 1) segment = 1;
   const int64_t units = nest->num_grid * ((nest->num_row + segment - 1) / segment);
   const double all_ns =
