@@ -180,22 +180,34 @@ static bool gathers_tp(const ptc_layout_t *l, const ptc_wvalue_t *value, const p
   return true;
 }
 
-static void note_gathered(ptc_layout_t *l, int32_t number, const ptc_lay_t *to) {
-  const ptc_wvalue_t *value = &l->p->values[number];
-  if (!value->activation) return;
-  ptc_lay_t from;
-  ptc_lay_get(l, number, &from);
-  if (ptc_lay_equal(&from, to, value->num_dims)) return;
-  bool noted = only_moves(l, value, &from, to);
-  if (!noted && l->choice->sequence_parallel && !(from.partial & l->device))
-    noted = gathers_tp(l, value, &from, to);
-  if (!noted) return;
+static void note_target(ptc_layout_t *l, int32_t number, const ptc_lay_t *to) {
   if (l->num_targets == l->cap_targets) {
     l->overflow = true;
     return;
   }
   l->targets[l->num_targets] = *to;
   l->gathered[number] = l->num_targets++;
+}
+
+static void note_gathered(ptc_layout_t *l, int32_t number, const ptc_lay_t *to) {
+  const ptc_wvalue_t *value = &l->p->values[number];
+  if (!value->activation) return;
+  ptc_lay_t from;
+  ptc_lay_get(l, number, &from);
+  if (ptc_lay_equal(&from, to, value->num_dims)) return;
+  if (only_moves(l, value, &from, to)) {
+    note_target(l, number, to);
+    // So is what it is another view of; a view keeps the places of its dims.
+    while (value->def && value->def->opcode == PTC_OP_RENAME) {
+      number = value->def->operands[0];
+      value = &l->p->values[number];
+      note_target(l, number, to);
+    }
+    return;
+  }
+  if (l->choice->sequence_parallel && !(from.partial & l->device) &&
+      gathers_tp(l, value, &from, to))
+    note_target(l, number, to);
 }
 
 // The rows that a split form exchanges.
@@ -276,11 +288,16 @@ static bool infer_op(ptc_layout_t *l, const ptc_wop_t *op) {
     ptc_lay_set(l, op->results + i, &results[i]);
     l->gathered[op->results + i] = -1;
   }
+  bool natural = !split;
   for (int32_t i = 0; i < op->num_operands; i++) {
+    ptc_lay_t from;
+    ptc_lay_get(l, op->operands[i], &from);
+    natural &= ptc_lay_equal(&from, &operands[i], l->p->values[op->operands[i]].num_dims);
     note_gathered(l, op->operands[i], &operands[i]);
     if (!ptc_lay_use(l, op->operands[i], &operands[i], op)) return false;
   }
-  if (op->size >= 0) note_sizes(l, op, operands);
+  if (op->roles) note_sizes(l, op, operands);
+  if (op->size >= 0 && !op->roles) l->sizes[op->size][0] = natural;
   if (split && !op->split.gathers) add_rows(l, op, operands);
   return true;
 }

@@ -204,6 +204,14 @@ bool ptc_lay_use(ptc_layout_t *l, int32_t number, const ptc_lay_t *to, const ptc
   ptc_lay_get(l, number, &from);
   if (ptc_lay_equal(&from, to, value->num_dims) || value->zero || is_built(l, number, to))
     return true;
+  // Another view of what all_to_all moves.
+  const int32_t source =
+      value->def && value->def->opcode == PTC_OP_RENAME ? value->def->operands[0] : -1;
+  if (source >= 0 && l->gathered[source] >= 0 &&
+      ptc_lay_equal(&l->targets[l->gathered[source]], to, value->num_dims)) {
+    note_built(l, number, to);
+    return ptc_lay_use(l, source, to, use);
+  }
   ptc_lay_step_t steps[PTC_LAY_MAX_STEPS];
   const int32_t count = ptc_lay_plan(l, value, &from, to, steps);
   if (count < 0) return false;

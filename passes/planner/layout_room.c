@@ -107,12 +107,12 @@ void ptc_layout_params(ptc_layout_t *l, ptc_piece_t *items) {
 
 // --- from the forward pass to the backward pass
 
-// Whether the norm that makes |number| is replaced by its split form: then the gradient's, too, and its value is kept.
-static bool is_split(const ptc_layout_t *l, int32_t number) {
-  const ptc_wvalue_t *value = &l->p->values[number];
-  for (int32_t d = 0; d < value->num_dims; d++)
-    if ((value->def->whole >> value->def->places[d] & 1) && l->axes[value->dims + d]) return true;
-  return false;
+// Whether a normalized value is kept: fuse computes it again only where norm and gradient take their operands as they
+// lie. |own|: the gradient is of the program at hand.
+static bool keeps_norm(const ptc_layout_t *l, const ptc_wcollect_t *c, bool own) {
+  const ptc_wop_t *norm = l->p->values[c->value].def;
+  if (!c->norm_grad || !norm || norm->size < 0) return false;
+  return !l->sizes[norm->size][0] || (own && !l->sizes[c->norm_grad->size][0]);
 }
 
 // Collected per turn under recompute |mode|. The bodies of the programs differ in what they hand out only.
@@ -125,7 +125,7 @@ static double collected_bytes(const ptc_layout_t *l, int32_t piece, int mode) {
     ptc_wcollect_t c = repeat->collects[i];
     c.value += here->base - there->base;
     if (c.value < 0 || c.value >= l->p->num_values) continue;
-    if (!c.is_saved && !(c.by_norm && is_split(l, c.value))) continue;
+    if (!c.is_saved && !keeps_norm(l, &c, here == there)) continue;
     const ptc_wvalue_t *value = &l->p->values[c.value];
     ptc_lay_t lay;
     ptc_lay_collected(l, &c, &lay);

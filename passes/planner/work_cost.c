@@ -154,5 +154,7 @@ void ptc_work_cost(ptc_wbuild_t *b, ptc_wop_t *out, const int32_t *in) {
   if (out->opcode == PTC_OP_EINSUM && out->num_operands == 2) contraction(b, out, names, extents);
   if (out->opcode == PTC_OP_ATTENTION || out->opcode == PTC_OP_ATTENTION_GRAD)
     attention(b, out, names);
-  if (out->roles) out->size = b->program->num_sizes++;
+  const bool norm = out->opcode == PTC_OP_LAYERNORM || out->opcode == PTC_OP_RMSNORM ||
+                    out->opcode == PTC_OP_LAYERNORM_GRAD || out->opcode == PTC_OP_RMSNORM_GRAD;
+  if (out->roles || norm) out->size = b->program->num_sizes++;
 }

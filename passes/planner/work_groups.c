@@ -87,6 +87,37 @@ static void note_memory(groups_t *g) {
 
 static bool is_main(const ptc_wop_t *op) { return op->roles != NULL; }
 
+// The collected value that an argument of a reversed repeat's body is; -1.
+static int32_t origin_of(const ptc_wprogram_t *p, const ptc_wop_t *forward, int32_t arg) {
+  for (int32_t n = 0; n < p->blocks[forward->block].num_ops; n++) {
+    const ptc_wrepeat_t *back = p->blocks[forward->block].ops[n].repeat;
+    for (int32_t e = 0; back && e < back->num_eaches; e++)
+      for (int32_t c = 0; back->eaches[e].arg == arg && c < forward->repeat->num_collects; c++)
+        if (forward->repeat->collects[c].result == back->eaches[e].bundle)
+          return forward->repeat->collects[c].value;
+  }
+  return -1;
+}
+
+// Of a norm's first result: the gradient beside which fuse computes it again.
+static const ptc_wop_t *find_norm_grad(const ptc_wprogram_t *p, const ptc_wop_t *forward,
+                                       const ptc_wcollect_t *collect) {
+  const ptc_wop_t *norm = p->values[collect->value].def;
+  if (!norm || norm->results != collect->value ||
+      (norm->opcode != PTC_OP_LAYERNORM && norm->opcode != PTC_OP_RMSNORM))
+    return NULL;
+  const bool layer = norm->opcode == PTC_OP_LAYERNORM;
+  const ptc_opcode_t opcode = layer ? PTC_OP_LAYERNORM_GRAD : PTC_OP_RMSNORM_GRAD;
+  for (int32_t b = 0; b < p->num_blocks; b++)
+    for (int32_t n = 0; n < p->blocks[b].num_ops; n++) {
+      const ptc_wop_t *op = &p->blocks[b].ops[n];
+      if (op->opcode == opcode && origin_of(p, forward, op->operands[layer ? 2 : 1]) ==
+                                      norm->results + norm->num_results - 1)
+        return op;
+    }
+  return NULL;
+}
+
 // Collected values that are still read after fuse has computed some again.
 static void note_saved(groups_t *g, ptc_wop_t *op) {
   const ptc_op_t *source = op->source, *yield = source->body->last;
@@ -96,10 +127,7 @@ static void note_saved(groups_t *g, ptc_wop_t *op) {
       if (ptc_work_number(g->b, yield->operands[i]) == collect->value)
         collect->is_saved = ptc_uses_of(&g->uses, source->results[i]) != NULL;
     g->b->program->values[collect->result].is_stored = collect->is_saved;
-    const ptc_wvalue_t *value = &g->b->program->values[collect->value];
-    const bool norm = value->def && (value->def->opcode == PTC_OP_LAYERNORM ||
-                                     value->def->opcode == PTC_OP_RMSNORM);
-    collect->by_norm = norm && !collect->is_saved && collect->value == value->def->results;
+    if (!collect->is_saved) collect->norm_grad = find_norm_grad(g->b->program, op, collect);
   }
 }
 

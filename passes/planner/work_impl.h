@@ -101,7 +101,8 @@ typedef struct ptc_weach_s {
 typedef struct ptc_wcollect_s {
   int32_t value, result;
   bool is_saved;  // the backward pass reads it from memory
-  bool by_norm;   // else: it is computed again beside the norm's gradient, unless the norm is split
+  // Else, of a normalized value: it is computed again beside this gradient, if neither is split.
+  const ptc_wop_t *norm_grad;
 } ptc_wcollect_t;
 
 typedef struct ptc_wrepeat_s {
@@ -142,8 +143,9 @@ struct ptc_wop_s {
   bool grouped;          // a GEMM whose weights differ from batch to batch
   bool causal;           // attention
   int64_t window;
-  int32_t size;  // where a layout keeps its sizes; -1
-  bool folds;    // a framework without fusion launches nothing for it
+  int32_t
+      size;  // where a layout keeps its sizes, or whether a norm takes its operands as they lie; -1
+  bool folds;  // a framework without fusion launches nothing for it
   const char *label;
   ptc_loc_t loc;
   const ptc_op_t *source;  // while the program is built
