@@ -158,8 +158,8 @@ run_fuzz() {
 
 # Tests that compile and run generated code, fork many ranks, or would take many minutes under memcheck stay with
 # the sanitizers.
-valgrind_tests="arena axes builder checkpoint cost data diag map metrics module name_map npy safetensors schedule shape
-  shuffle str thread_pool type weights"
+valgrind_tests="arena axes builder checkpoint cost data diag map memory_plan metrics module name_map npy plan_order
+  plan_stages safetensors schedule shape shuffle str thread_pool type weights"
 
 run_valgrind() {
   local name log leaks
