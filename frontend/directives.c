@@ -126,10 +126,11 @@ static void read_word(lower_t *L, const ptc_setting_t *setting, const char *cons
 
 static void read_parallel_setting(lower_t *L, const ptc_setting_t *setting) {
   static const char *const keys[] = {
-      "dp",          "tp",       "pp",          "cp",        "ep",
-      "zero",        "schedule", "micro_batch", "recompute", "sequence_parallel",
-      "cp_attention"};
+      "dp",           "tp",       "pp",          "cp",        "ep",
+      "zero",         "schedule", "micro_batch", "recompute", "sequence_parallel",
+      "cp_attention", "cp_order"};
   static const char *const ways[] = {"gather", "ring", "all_to_all"};
+  static const char *const orders[] = {"contiguous", "balanced"};
   const ptc_expr_t *expr = setting->value;
   const char *name = setting->name;
   lower_note_origin(L, name, NULL, setting->loc);
@@ -152,6 +153,8 @@ static void read_parallel_setting(lower_t *L, const ptc_setting_t *setting) {
     read_recompute(L, expr);
   } else if (strcmp(name, "cp_attention") == 0) {
     read_word(L, setting, ways, 3, "gather, ring, all_to_all");
+  } else if (strcmp(name, "cp_order") == 0) {
+    read_word(L, setting, orders, 2, "contiguous, balanced");
   } else {
     const char *near = ptc_nearest_name(name, keys, sizeof(keys) / sizeof(*keys));
     LOWER_ERROR(L, setting->loc, "unknown-setting", "unknown setting \"%s\" of parallel%s%s%s",

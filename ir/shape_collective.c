@@ -2,6 +2,7 @@
 // value. A dim gains and loses axes at its inner end. Where others stay outside of them, its extent is
 // a multiple of all its shards: else the parts of a shard would not lie within it.
 #include <inttypes.h>
+#include <string.h>
 
 #include "ir/axes.h"
 #include "ir/shape_impl.h"
@@ -166,6 +167,31 @@ ptc_status_t ptc_shape_ring_shift(ptc_module_t *module, const ptc_op_t *op,
   const bool alone = ptc_axes_equal(dim->axes, dim->num_axes, axes.items, axes.count);
   PTC_SHAPE_CHECK(alone && dim->extent == ptc_axes_size(&module->mesh, axes.items, axes.count),
                   module, op, 3, "dim \"%s\" is not one element for each member", dim->name);
+  return ptc_shape_result(module, op, x->dtype, &dims, &out_types[0]);
+}
+
+// Result: the operand's type, the dim in blocks where it was a zigzag, or the other way round.
+//   c1  |to| is "block" or "zigzag", and the dim is the other of the two
+//   c2  the operand has the dim, and it lies on axes
+//   c3  its extent is a multiple of twice its shards
+ptc_status_t ptc_shape_reorder(ptc_module_t *module, const ptc_op_t *op,
+                               const ptc_type_t **out_types) {
+  PTC_TRY(ptc_shape_begin(module, op, 0));
+  const ptc_type_t *x = ptc_shape_operand(op, 0);
+  const char *name = ptc_op_string(op, "dim"), *to = ptc_op_string(op, "to");
+  ptc_dim_list_t dims = ptc_dim_list_of(x);
+  const int32_t at = ptc_dim_list_find(&dims, name);
+  PTC_SHAPE_CHECK(at >= 0 && dims.items[at].num_axes > 0, module, op, 2,
+                  "the operand has no dim \"%s\" that lies on axes", name);
+  ptc_dim_t *dim = &dims.items[at];
+  const bool zigzag = strcmp(to, "zigzag") == 0;
+  PTC_SHAPE_CHECK((zigzag || strcmp(to, "block") == 0) && (dim->dist == PTC_DIST_ZIGZAG) != zigzag,
+                  module, op, 1, "dim \"%s\" does not become \"%s\"", name, to);
+  const int64_t shards = ptc_axes_size(&module->mesh, dim->axes, dim->num_axes);
+  PTC_SHAPE_CHECK(dim->extent % (2 * shards) == 0, module, op, 3,
+                  "dim \"%s\" of extent %" PRId64 " does not divide into %" PRId64 " chunks", name,
+                  dim->extent, 2 * shards);
+  dim->dist = zigzag ? PTC_DIST_ZIGZAG : PTC_DIST_BLOCK;
   return ptc_shape_result(module, op, x->dtype, &dims, &out_types[0]);
 }
 

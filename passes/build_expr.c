@@ -15,6 +15,7 @@ static const ptc_kbuild_fn_t functions[PTC_NUM_OPS] = {
     [PTC_OP_BROADCAST] = ptc_kbuild_broadcast,
     [PTC_OP_TRANSPOSE] = ptc_kbuild_broadcast,
     [PTC_OP_RENAME] = ptc_kbuild_rename,
+    [PTC_OP_REORDER] = ptc_kbuild_rename,
     [PTC_OP_SPLIT] = ptc_kbuild_split,
     [PTC_OP_CONCAT] = ptc_kbuild_concat,
     [PTC_OP_WINDOW] = ptc_kbuild_window,

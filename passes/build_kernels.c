@@ -37,6 +37,7 @@ static bool shard_is_alias(const ptc_op_t *op) {
 bool ptc_view_is_alias(const ptc_op_t *op) {
   switch (op->opcode) {
     case PTC_OP_RENAME:
+    case PTC_OP_REORDER:
     case PTC_OP_SPLIT:
     case PTC_OP_LIST_SLICE:
     case PTC_OP_LIST_CONCAT:

@@ -80,8 +80,8 @@ static ptc_place_t *shards(ptc_lower_t *lower, const ptc_op_t *op, const ptc_pla
 // --- wishes
 
 static bool keeps_bytes(const ptc_op_t *op) {
-  return ptc_view_is_alias(op) &&
-         (op->opcode == PTC_OP_RENAME || op->opcode == PTC_OP_SPLIT || op->opcode == PTC_OP_MERGE);
+  return ptc_view_is_alias(op) && (op->opcode == PTC_OP_RENAME || op->opcode == PTC_OP_REORDER ||
+                                   op->opcode == PTC_OP_SPLIT || op->opcode == PTC_OP_MERGE);
 }
 
 void ptc_lower_want(ptc_lower_t *lower, const ptc_block_t *block, ptc_value_t *value,

@@ -11,12 +11,6 @@
 
 // --- which way
 
-static bool is_sequence(const ptc_part_t *p, const char *name) {
-  for (int32_t i = 0; i < p->num_sequence; i++)
-    if (p->sequence[i] == name) return true;
-  return false;
-}
-
 static const ptc_axis_ref_t *cp_of(const ptc_part_t *p) { return &p->axis[PTC_AXIS_CP]; }
 
 static bool lies_on_cp(const ptc_part_t *p, const ptc_dim_t *dim) {
@@ -64,11 +58,11 @@ bool ptc_part_attention_way(const ptc_part_t *p, const ptc_op_t *op, ptc_part_at
   out->attend = ptc_op_string(op, "attend");
   bool on_cp = lies_on_cp(p, &key->dims[ptc_type_find_dim(key, out->attend)]);
   for (int32_t i = 0; i < q->num_dims; i++) {
-    if (is_sequence(p, q->dims[i].name) && !ptc_type_has_dim(key, q->dims[i].name))
+    if (ptc_part_is_sequence(p, q->dims[i].name) && !ptc_type_has_dim(key, q->dims[i].name))
       out->rows = q->dims[i].name;
     on_cp |= lies_on_cp(p, &q->dims[i]);
   }
-  if (!out->rows || !is_sequence(p, out->attend) || !on_cp) return false;
+  if (!out->rows || !ptc_part_is_sequence(p, out->attend) || !on_cp) return false;
   if (p->parallel.cp_attention == PTC_CP_RING) {
     out->way = PTC_CP_RING;
     return ptc_part_ring_fits(p, out, op);
@@ -152,12 +146,15 @@ void ptc_part_attention_results(ptc_part_t *p, const ptc_part_attention_t *a, co
 
 static ptc_value_t *move_home(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *value,
                               const char *heads, const char *home) {
+  if (p->parallel.balanced) value = ptc_part_deal(p, b, value, home);
+  if (!value) return NULL;
   ptc_attrs_t attrs = {0};
   ptc_attrs_set_string(p->module, &attrs, "axes", ptc_axes_text(p->module, cp_of(p), 1));
   ptc_attrs_set_dim(p->module, &attrs, "from", heads);
   ptc_attrs_set_dim(p->module, &attrs, "to", home);
   ptc_op_t *op = ptc_build_op(b, PTC_OP_ALL_TO_ALL, &value, 1, 1, attrs);
-  return op ? op->results[0] : NULL;
+  value = op ? op->results[0] : NULL;
+  return p->parallel.balanced ? ptc_part_reorder(p, b, value, home, true) : value;
 }
 
 ptc_status_t ptc_part_attention_build(ptc_part_t *p, const ptc_part_attention_t *a, ptc_op_t *op,

@@ -8,6 +8,7 @@
 #define PTC_PASSES_PARTITION_IMPL_H_
 
 #include "ir/axes.h"
+#include "ir/builder.h"
 #include "ir/module.h"
 #include "passes/parallel.h"
 
@@ -91,6 +92,7 @@ const ptc_type_t *ptc_part_reduced(ptc_part_t *p, const ptc_value_t *value, cons
 const ptc_type_t *ptc_part_resolved(ptc_part_t *p, const ptc_value_t *value,
                                     const ptc_type_t *type);
 bool ptc_part_is_activation(const ptc_part_t *p, const ptc_type_t *type);
+bool ptc_part_is_sequence(const ptc_part_t *p, const char *name);
 // Zero everywhere, however it is built.
 bool ptc_part_is_zero(const ptc_value_t *value);
 
@@ -104,6 +106,18 @@ const char *ptc_part_scattered_dim(ptc_part_t *p, const ptc_op_t *op, const ptc_
                                    int32_t *num_axes);
 // Ops that hand a stored parameter on as it is.
 bool ptc_part_keeps_home(const ptc_op_t *op);
+
+// --- partition_order.c
+// Whether dim |name| on |axes| is a zigzag: the balanced order of a sequence on cp.
+bool ptc_part_is_zigzag(const ptc_part_t *p, const char *name, const ptc_axis_ref_t *axes,
+                        int32_t num_axes);
+// |value|, whose dim lies on cp, with the same bytes as a zigzag or as blocks.
+ptc_value_t *ptc_part_reorder(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *value, const char *dim,
+                              bool zigzag);
+// |value|, whose dim is whole, with the chunks in the devices' order; and back in their own.
+ptc_value_t *ptc_part_deal(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *value, const char *dim);
+ptc_value_t *ptc_part_collect(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *value,
+                              const char *dim);
 
 // --- partition_attention.c
 // Attention, or its gradient, along a sequence on cp that is not gathered.

@@ -64,16 +64,17 @@ static ptc_status_t build_split(ptc_part_t *p, ptc_op_t *op) {
 static ptc_status_t build_attention(ptc_part_t *p, const ptc_part_attention_t *attention,
                                     ptc_op_t *op) {
   ptc_value_t **values = PTC_ARENA_ARRAY(p->scratch, ptc_value_t *, op->num_results + 1);
+  ptc_op_t *next = op->next;
   PTC_TRY(ptc_part_attention_build(p, attention, op, values));
-  bool kept = false;
   for (int32_t i = 0; i < op->num_results; i++) {
-    ptc_op_t *def = values[i]->def;
-    kept |= def == op || def->operands[0] == op->results[i];
-    if (def == op) continue;
+    if (values[i] == op->results[i]) continue;
     replace_result(p, op->results[i], values[i]);
-    if (def->operands[0] == values[i]) def->operands[0] = op->results[i];
+    // What leads from the result to its value stands between.
+    for (ptc_op_t *after = op->next; after != next; after = after->next)
+      if (after->num_operands && after->operands[0] == values[i])
+        after->operands[0] = op->results[i];
   }
-  if (!kept) remove_op(p, op);
+  if (attention->way == PTC_CP_RING) remove_op(p, op);
   return PTC_OK;
 }
 

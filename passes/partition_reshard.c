@@ -177,7 +177,8 @@ int32_t ptc_part_plan(ptc_part_t *p, const ptc_type_t *from, const ptc_type_t *t
 
 // --- building
 
-static ptc_value_t *build_step(ptc_builder_t *b, ptc_value_t *value, const ptc_part_step_t *step) {
+static ptc_value_t *build_blocks(ptc_builder_t *b, ptc_value_t *value,
+                                 const ptc_part_step_t *step) {
   ptc_attrs_t attrs = {0};
   const char *axes = ptc_axes_text(b->module, step->axes, step->num_axes);
   ptc_attrs_set_string(b->module, &attrs, step->opcode == PTC_OP_SHARD ? "axis" : "axes", axes);
@@ -191,6 +192,32 @@ static ptc_value_t *build_step(ptc_builder_t *b, ptc_value_t *value, const ptc_p
   if (!op) return NULL;
   op->results[0]->name = value->name;
   return op->results[0];
+}
+
+// Whether the step takes its axes from a zigzag, or lays them out as one.
+static bool leaves_zigzag(const ptc_part_step_t *step) {
+  const bool leaves = step->opcode == PTC_OP_ALL_GATHER || step->opcode == PTC_OP_ALL_TO_ALL;
+  const int32_t at = leaves ? ptc_type_find_dim(step->before, step->dim) : -1;
+  return at >= 0 && step->before->dims[at].dist == PTC_DIST_ZIGZAG;
+}
+
+static const char *zigzag_made(const ptc_part_t *p, const ptc_part_step_t *step) {
+  const char *dim = step->opcode == PTC_OP_ALL_TO_ALL ? step->to : step->dim;
+  if (!dim || step->opcode == PTC_OP_ALL_GATHER) return NULL;
+  return ptc_part_is_zigzag(p, dim, step->axes, step->num_axes) ? dim : NULL;
+}
+
+static ptc_value_t *build_step(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *value,
+                               const ptc_part_step_t *step) {
+  const char *name = value->name, *made = zigzag_made(p, step);
+  const bool leaves = leaves_zigzag(step);
+  if (leaves) value = ptc_part_reorder(p, b, value, step->dim, false);
+  if (made && value) value = ptc_part_deal(p, b, value, made);
+  value = value ? build_blocks(b, value, step) : NULL;
+  if (leaves && value) value = ptc_part_collect(p, b, value, step->dim);
+  if (made) value = ptc_part_reorder(p, b, value, made, true);
+  if (value) value->name = name;
+  return value;
 }
 
 static ptc_value_t *no_way(ptc_part_t *p, const ptc_type_t *from, const ptc_type_t *to,
@@ -252,7 +279,7 @@ static ptc_value_t *build_steps(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *va
   ptc_part_step_t steps[PTC_PART_MAX_STEPS];
   const int32_t count = ptc_part_plan(p, value->type, target, steps);
   if (count < 0) return no_way(p, value->type, target, b->loc);
-  for (int32_t i = 0; value && i < count; i++) value = build_step(b, value, &steps[i]);
+  for (int32_t i = 0; value && i < count; i++) value = build_step(p, b, value, &steps[i]);
   return value;
 }
 

@@ -53,6 +53,12 @@ static ptc_value_t *split(ring_t *s, ptc_value_t *x, const char *dim, const char
                           const char *inner) {
   const int32_t at = x ? ptc_type_find_dim(x->type, dim) : -1;
   if (at < 0) return x;
+  // In the order in which the devices have it, whole or not.
+  if (x->type->dims[at].dist == PTC_DIST_ZIGZAG)
+    x = ptc_part_reorder(s->p, &s->b, x, dim, false);
+  else if (s->p->parallel.balanced)
+    x = ptc_part_deal(s->p, &s->b, x, dim);
+  if (!x) return NULL;
   ptc_attrs_t attrs = {0};
   const int64_t extents[2] = {s->size, x->type->dims[at].extent / s->size};
   ptc_attrs_set_dim(s->p->module, &attrs, "dim", dim);
@@ -69,6 +75,7 @@ static ptc_value_t *finish(ring_t *s, int32_t index, ptc_value_t *x, const char 
   ptc_attrs_set_dims(s->p->module, &attrs, "dims", (const char *[]){s->ring, inner}, 2);
   ptc_attrs_set_dim(s->p->module, &attrs, "into", dim);
   x = one_op(s, PTC_OP_MERGE, &x, 1, attrs);
+  if (s->p->parallel.balanced) x = ptc_part_reorder(s->p, &s->b, x, dim, true);
   return x ? cast(s, ptc_build_fit(&s->b, x, type), type->dtype) : NULL;
 }
 

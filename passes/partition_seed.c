@@ -10,6 +10,11 @@
 
 ptc_status_t ptc_part_make_mesh(ptc_part_t *p) {
   ptc_module_t *module = p->module;
+  if (p->parallel.size[PTC_AXIS_CP] == 1) p->parallel.balanced = false;
+  if (p->parallel.balanced && p->parallel.sequence_parallel && p->parallel.size[PTC_AXIS_TP] > 1)
+    return ptc_error(module->diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "partition-order",
+                     "cp_order = balanced deals the sequence out over cp; sequence_parallel cannot "
+                     "split it over tp as well; turn one of them off");
   const ptc_mesh_t old = module->mesh;
   ptc_mesh_axis_t axes[PTC_NUM_DEVICE_AXES + PTC_MAX_AXES];
   int32_t count = 0;
@@ -37,20 +42,14 @@ static void add_sequence(ptc_part_t *p, const char *name) {
     p->sequence[p->num_sequence++] = name;
 }
 
-static bool is_sequence(const ptc_part_t *p, const char *name) {
-  for (int32_t i = 0; i < p->num_sequence; i++)
-    if (p->sequence[i] == name) return true;
-  return false;
-}
-
 static void find_renamed(ptc_part_t *p, const ptc_block_t *block) {
   for (const ptc_op_t *op = block->first; op; op = op->next) {
     if (op->body) find_renamed(p, op->body);
     if (op->opcode != PTC_OP_RENAME) continue;
     const ptc_attr_t *from = ptc_op_attr(op, "from"), *to = ptc_op_attr(op, "to");
     for (int32_t i = 0; i < from->count && i < to->count; i++) {
-      if (is_sequence(p, from->u.dims[i])) add_sequence(p, to->u.dims[i]);
-      if (is_sequence(p, to->u.dims[i])) add_sequence(p, from->u.dims[i]);
+      if (ptc_part_is_sequence(p, from->u.dims[i])) add_sequence(p, to->u.dims[i]);
+      if (ptc_part_is_sequence(p, to->u.dims[i])) add_sequence(p, from->u.dims[i]);
     }
   }
 }
@@ -77,13 +76,18 @@ static ptc_value_t *build_shard(ptc_part_t *p, ptc_op_t *before, ptc_value_t *va
                                 const char *dim, const ptc_axis_ref_t *axes, int32_t num_axes) {
   ptc_builder_t b = ptc_builder_before(p->module, before);
   if (value->def) b.loc = value->def->loc;
+  const char *name = value->name;
+  const bool zigzag = ptc_part_is_zigzag(p, dim, axes, num_axes);
+  if (zigzag) value = ptc_part_deal(p, &b, value, dim);
+  if (!value) return NULL;
   ptc_attrs_t attrs = {0};
   ptc_attrs_set_dim(p->module, &attrs, "dim", dim);
   ptc_attrs_set_string(p->module, &attrs, "axis", ptc_axes_text(p->module, axes, num_axes));
   ptc_op_t *op = ptc_build_op(&b, PTC_OP_SHARD, &value, 1, 1, attrs);
-  if (!op) return NULL;
-  op->results[0]->name = value->name;
-  return op->results[0];
+  value = op ? op->results[0] : NULL;
+  if (zigzag) value = ptc_part_reorder(p, &b, value, dim, true);
+  if (value) value->name = name;
+  return value;
 }
 
 static ptc_status_t does_not_divide(ptc_part_t *p, ptc_loc_t loc, const ptc_dim_t *dim,
@@ -116,15 +120,17 @@ static ptc_status_t shard_data(ptc_part_t *p, ptc_func_t *func, ptc_value_t *val
   const int64_t cp = p->parallel.size[PTC_AXIS_CP];
   for (int32_t i = 0; part && cp > 1 && i < value->type->num_dims; i++) {
     const ptc_dim_t *dim = &value->type->dims[i];
-    if (!is_sequence(p, dim->name)) continue;
+    if (!ptc_part_is_sequence(p, dim->name)) continue;
     if (dim->num_axes && dim->extent % cp) return does_not_divide(p, loc, dim, "cp", cp);
+    if (p->parallel.balanced && dim->extent % (2 * cp))
+      return does_not_divide(p, loc, dim, "the chunks of cp_order = balanced", 2 * cp);
     part = build_shard(p, before, part, dim->name, &p->axis[PTC_AXIS_CP], 1);
     break;
   }
   if (!part) return PTC_INVALID_INPUT;
   if (part == value) return PTC_OK;
   ptc_op_t *first = part->def;
-  while (first->prev && first->operands[0] != value) first = first->prev;
+  while (first->num_operands == 0 || first->operands[0] != value) first = first->prev;
   ptc_block_replace_uses(func->body, value, part);
   first->operands[0] = value;
   return PTC_OK;
@@ -245,6 +251,7 @@ static const ptc_type_t *lay_state(ptc_part_t *p, const ptc_type_t *home) {
   if (p->parallel.zero == 0 || num_axes == 0) return home;
   for (int pads = 0; pads < 2; pads++) {
     for (int32_t i = 0; i < home->num_dims; i++) {
+      if (p->parallel.balanced && ptc_part_is_sequence(p, home->dims[i].name)) continue;
       const ptc_type_t *stored = lay_dim(p, home, i, axes, num_axes, pads ? PTC_PART_MIN_SHARD : 0);
       if (stored != home) return stored;
     }

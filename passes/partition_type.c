@@ -14,6 +14,8 @@ const ptc_type_t *ptc_part_with_axes(ptc_part_t *p, const ptc_type_t *type, int3
   for (int32_t i = 0; i < num_axes; i++) own[i] = axes[i];
   dims[at].axes = num_axes ? own : NULL;
   dims[at].num_axes = num_axes;
+  const bool zigzag = ptc_part_is_zigzag(p, dims[at].name, axes, num_axes);
+  dims[at].dist = zigzag ? PTC_DIST_ZIGZAG : PTC_DIST_BLOCK;
   copy->dims = dims;
   return copy;
 }
@@ -70,7 +72,7 @@ bool ptc_part_is_activation(const ptc_part_t *p, const ptc_type_t *type) {
   return ptc_type_has_dim(type, p->batch);
 }
 
-static bool is_sequence(const ptc_part_t *p, const char *name) {
+bool ptc_part_is_sequence(const ptc_part_t *p, const char *name) {
   for (int32_t i = 0; i < p->num_sequence; i++)
     if (p->sequence[i] == name) return true;
   return false;
@@ -91,6 +93,15 @@ static const ptc_type_t *scattered(ptc_part_t *p, const ptc_type_t *type, int32_
   return ptc_part_with_axes(p, type, at, all, dim->num_axes + num_axes);
 }
 
+// On the first sequence that divides; on cp, where inputs lie so, it may be padded. NULL if there is none.
+static const ptc_type_t *scattered_sequence(ptc_part_t *p, const ptc_type_t *type,
+                                            const ptc_axis_ref_t *axis, bool pads) {
+  const ptc_type_t *part = NULL;
+  for (int32_t i = 0; i < type->num_dims && !part; i++)
+    if (ptc_part_is_sequence(p, type->dims[i].name)) part = scattered(p, type, i, axis, 1, pads);
+  return part;
+}
+
 const ptc_type_t *ptc_part_reduced(ptc_part_t *p, const ptc_value_t *value, const ptc_type_t *type,
                                    const ptc_axis_ref_t *axes, int32_t num_axes) {
   ptc_axis_ref_t rest[PTC_MAX_AXES];
@@ -107,11 +118,17 @@ const ptc_type_t *ptc_part_reduced(ptc_part_t *p, const ptc_value_t *value, cons
       all &= ptc_axes_find(axes, num_axes, mark->axes[i]) >= 0;
     const int32_t at = ptc_type_find_dim(type, mark->dim);
     if (at >= 0 && all) part = scattered(p, whole, at, mark->axes, mark->num_axes, true);
-  } else if (p->parallel.sequence_parallel && sum && ptc_part_is_activation(p, type)) {
-    const ptc_axis_ref_t *tp = &p->axis[PTC_AXIS_TP];
-    if (ptc_axes_find(axes, num_axes, *tp) < 0) return whole;
-    for (int32_t i = 0; i < type->num_dims && !part; i++)
-      if (is_sequence(p, type->dims[i].name)) part = scattered(p, whole, i, tp, 1, false);
+  } else if (sum && ptc_part_is_activation(p, type)) {
+    // Each device of cp keeps its part of the sequence, with sequence parallelism each of tp.
+    static const int split[] = {PTC_AXIS_CP, PTC_AXIS_TP};
+    for (int k = 0; k < 2; k++) {
+      const ptc_axis_ref_t *axis = &p->axis[split[k]];
+      if (ptc_axes_find(axes, num_axes, *axis) < 0 ||
+          (split[k] == PTC_AXIS_TP && !p->parallel.sequence_parallel))
+        continue;
+      const ptc_type_t *finer = scattered_sequence(p, part ? part : whole, axis, k == 0);
+      if (finer) part = finer;
+    }
   }
   return part ? part : whole;
 }

@@ -2,6 +2,7 @@
 // computes on one; the plan, run on threads, trains as the plan of one rank does, and reads the bytes that it states.
 // What a device reads in attention is what the way promises.
 #include <stdlib.h>
+#include <string.h>
 
 #include "ir/axes.h"
 #include "ir/op.h"
@@ -25,6 +26,16 @@ static void test_semantics(void) {
       {"llama3_packed", {.cp = 2, .tp = 2, .cp_attention = "ring", .sequence_parallel = true}},
       {"deepseek_v2", {.cp = 4, .recompute = "full", .cp_attention = "ring"}},
       {"gpt2_dropout", {.cp = 2, .cp_attention = "ring"}},
+      {"gpt2_dropout", {.cp = 2, .tp = 2, .zero = 1, .cp_order = "balanced", .seq = "16"}},
+      {"deepseek_v2", {.dp = 2, .cp = 2, .zero = 3, .cp_order = "balanced", .seq = "16"}},
+      {"llama3", {.cp = 4, .zero = 2, .cp_attention = "ring", .cp_order = "balanced", .seq = "16"}},
+      {"llama3_packed", {.cp = 2, .cp_attention = "ring", .cp_order = "balanced", .seq = "16"}},
+      {"gemma2",
+       {.cp = 2,
+        .micro_batch = 1,
+        .cp_attention = "all_to_all",
+        .cp_order = "balanced",
+        .seq = "16"}},
       {"mixtral", {.cp = 2, .ep = 2, .recompute = "selective", .cp_attention = "all_to_all"}},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -53,6 +64,8 @@ static void test_runs(void) {
   } rows[] = {
       {"llama3", {.cp = 2, .cp_attention = "all_to_all"}},
       {"llama3", {.cp = 4, .cp_attention = "ring"}},
+      {"gpt2_dropout", {.cp = 2, .zero = 1, .cp_order = "balanced"}},
+      {"llama3", {.cp = 2, .cp_attention = "ring", .cp_order = "balanced"}},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const mesh_setup_t alone = {0};
@@ -167,10 +180,74 @@ static void test_ring_volume(void) {
   }
 }
 
+// --- the balanced order
+
+static const ptc_type_t *type_of_attention(const ptc_module_t *module, ptc_opcode_t opcode) {
+  const ptc_op_t *region = ptc_module_find_func(module, "train")->body->first;
+  while (region && !region->body) region = region->next;
+  for (const ptc_op_t *op = region ? region->body->first : NULL; op; op = op->next)
+    if (op->opcode == opcode) return op->operands[0]->type;
+  return NULL;
+}
+
+// Pairs of positions under a causal mask: every device has as many in the balanced order; in the other the last has
+// nearly twice those of the mean. Keys and values are read as in the other order.
+static void test_balance(void) {
+  for (int balanced = 0; balanced < 2; balanced++) {
+    const mesh_setup_t setup = {
+        .cp = 4, .cp_order = balanced ? "balanced" : "contiguous", .cp_attention = "gather"};
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_module_t *module = compile(&setup, &diag);
+    const ptc_type_t *q = type_of_attention(module, PTC_OP_ATTENTION);
+    CU_ASSERT_FATAL(q != NULL);
+    const ptc_dim_t *s = &q->dims[ptc_type_find_dim(q, ptc_module_intern(module, "s"))];
+    CU_ASSERT_EQUAL(s->dist, balanced ? PTC_DIST_ZIGZAG : PTC_DIST_BLOCK);
+    int64_t pairs[4] = {0};
+    for (int64_t r = 0; r < 4; r++)
+      for (int64_t i = 0; i < ptc_dim_local_extent(&module->mesh, s); i++)
+        pairs[r] += 1 + ptc_dim_global_index(&module->mesh, s, r, i);
+    for (int r = 0; r < 4; r++) CU_ASSERT_EQUAL(pairs[r] == 32 * 33 / 2 / 4, balanced);
+    CU_ASSERT_EQUAL(volume_of(module, false).all_gather, 3 * 2 * kv_bytes / 4);
+    CU_ASSERT_EQUAL(volume_of(module, true).all_gather, 3 * 2 * kv_bytes / 4);
+    CU_ASSERT_EQUAL(volume_of(module, true).reduce_scatter, 3 * 2 * kv_bytes / 4);
+    ptc_module_destroy(module);
+    ptc_diag_deinit(&diag);
+  }
+}
+
+static void test_refused(void) {
+  static const struct {
+    mesh_setup_t setup;
+    const char *id;
+  } rows[] = {
+      {{.cp = 2, .cp_order = "balanced", .seq = "10"}, "partition-divides"},
+      {{.cp = 2, .tp = 2, .sequence_parallel = true, .cp_order = "balanced", .seq = "16"},
+       "partition-order"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    const ptc_override_t more = {"seq", rows[i].setup.seq};
+    ptc_module_t *module = small_model_lower(small_model_find("llama3"), &more, 1, &diag);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(module);
+    mesh_setup_apply(module, &rows[i].setup);
+    ptc_pass_ctx_t ctx;
+    ptc_pass_ctx_init(&ctx, NULL);
+    CU_ASSERT_NOT_EQUAL(ptc_pipeline_train(&ctx, module), PTC_OK);
+    UNIT_CHECK(diag.num_items > 0 && strcmp(diag.items[0].id, rows[i].id) == 0, rows[i].id);
+    ptc_pass_ctx_deinit(&ctx);
+    ptc_module_destroy(module);
+    ptc_diag_deinit(&diag);
+  }
+}
+
 static const unit_test_t tests[] = {
     {"semantics", test_semantics},
     {"runs", test_runs},
     {"volume of all_to_all", test_all_to_all_volume},
     {"volume of the ring", test_ring_volume},
+    {"balance", test_balance},
+    {"refused", test_refused},
 };
 UNIT_MAIN("context", tests)

@@ -392,7 +392,7 @@ static void test_every_op(void) {
       PTC_OP_LIMBS_VALUE, PTC_OP_REPEAT,     PTC_OP_YIELD,      PTC_OP_RETURN,
       PTC_OP_CONSTANT,    PTC_OP_ALL_FINITE, PTC_OP_SHARD,      PTC_OP_UNSHARD,
       PTC_OP_AXIS_INDEX,  PTC_OP_ALL_REDUCE, PTC_OP_ALL_GATHER, PTC_OP_REDUCE_SCATTER,
-      PTC_OP_ALL_TO_ALL,  PTC_OP_SEND,       PTC_OP_RECV};
+      PTC_OP_ALL_TO_ALL,  PTC_OP_SEND,       PTC_OP_RECV,       PTC_OP_REORDER};
   for (int op = 0; op < PTC_NUM_OPS; op++) {
     const ptc_op_info_t *info = ptc_op_info((ptc_opcode_t)op);
     bool other = info->traits & PTC_TRAIT_COLLECTIVE;

@@ -78,7 +78,7 @@ static void test_every_op_has_a_row(void) {
       PTC_OP_SHARD,      PTC_OP_UNSHARD,        PTC_OP_DROPOUT,    PTC_OP_ACCUMULATE,
       PTC_OP_ATTENTION,  PTC_OP_ATTENTION_GRAD, PTC_OP_ALL_REDUCE, PTC_OP_REDUCE_SCATTER,
       PTC_OP_ALL_GATHER, PTC_OP_ALL_TO_ALL,     PTC_OP_AXIS_INDEX, PTC_OP_SEND,
-      PTC_OP_RECV,       PTC_OP_RING_SHIFT,
+      PTC_OP_RECV,       PTC_OP_RING_SHIFT,     PTC_OP_REORDER,
   };
   for (int op = 0; op < PTC_NUM_OPS; op++) {
     const char *name = ptc_op_info((ptc_opcode_t)op)->mnemonic;

@@ -47,6 +47,8 @@ static void add_settings(uint64_t *random, ptc_str_t *text) {
   if (pick(random, 2)) ptc_str_append(text, "  sequence_parallel = on\n");
   static const char *const ways[] = {"gather", "ring", "all_to_all", "auto"};
   if (mesh[2] > 1) ptc_str_printf(text, "  cp_attention = %s\n", ways[pick(random, 4)]);
+  if (mesh[2] > 1 && mesh[3] == 1 && pick(random, 3) == 0)
+    ptc_str_append(text, "  cp_order = balanced\n");
   static const char *const schedules[] = {"gpipe", "1f1b", "zero_bubble", "interleaved"};
   if (pick(random, 3) == 0)
     ptc_str_printf(text, "  pp = 2\n  schedule = %s\n", schedules[pick(random, 4)]);

@@ -35,10 +35,11 @@ void mesh_setup_describe(const char *model, const mesh_setup_t *s, char out[160]
 
 bool mesh_case_compare(const small_model_t *model, const mesh_setup_t *s) {
   // Most sizes of the models are odd: dims are padded.
-  const ptc_override_t more[] = {{"train.clip", "0.5"}, {"train.precision", "f32"}};
+  const ptc_override_t more[] = {
+      {"train.clip", "0.5"}, {"train.precision", "f32"}, {"seq", s->seq}};
   ptc_diag_t diag;
   ptc_diag_init(&diag);
-  ptc_module_t *module = small_model_lower(model, more, 2, &diag);
+  ptc_module_t *module = small_model_lower(model, more, s->seq ? 3 : 2, &diag);
   CU_ASSERT_PTR_NOT_NULL_FATAL(module);
   mesh_setup_apply(module, s);
   const ptc_pass_options_t options = {.stop_after = "recompute", .keep_grads = true};

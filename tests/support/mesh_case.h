@@ -9,6 +9,7 @@ typedef struct mesh_setup_s {
   int dp, ep, cp, tp, zero, micro_batch;
   bool sequence_parallel;
   const char *recompute, *cp_attention, *cp_order;
+  const char *seq;  // of the model; NULL: its own
 } mesh_setup_t;
 
 // Into the config of a module that no pass has seen.

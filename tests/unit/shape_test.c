@@ -136,8 +136,12 @@ static const good_row_t good_rows[] = {
     {"all_gather", "bool[a=7 'tp' 'cp']", "axes=s:'tp cp' dim=d:a", NULL, "bool[a=7]"},
     {"all_gather", "f32[a=7 'tp'] partial max 'cp'", "axes=s:tp dim=d:a", NULL,
      "f32[a=7] partial max \"cp\""},
-    {"all_to_all", "f32[a=7 'tp', b=5]", "axes=s:tp from=d:a to=d:b", NULL,
-     "f32[a=7, b=5 \"tp\"]"},
+    {"ring_shift", "f32[a=2 'tp', b=5 'cp']", "axes=s:tp dim=d:a", NULL,
+     "f32[a=2 \"tp\", b=5 \"cp\"]"},
+    {"reorder", "f32[a=8 'tp', b=5] partial 'cp'", "dim=d:a to=s:zigzag", NULL,
+     "f32[a=8 \"tp\" zigzag, b=5] partial \"cp\""},
+    {"reorder", "f32[a=8 'tp' zigzag]", "dim=d:a to=s:block", NULL, "f32[a=8 \"tp\"]"},
+    {"all_to_all", "f32[a=7 'tp', b=5]", "axes=s:tp from=d:a to=d:b", NULL, "f32[a=7, b=5 \"tp\"]"},
     {"all_to_all", "f32[a=8 'cp' 'micro', b=8 'tp']", "axes=s:micro from=d:a to=d:b", NULL,
      "f32[a=8 \"cp\", b=8 \"tp\" \"micro\"]"},
     {"axis_index", "", "axes=s:'cp tp'", NULL, "i32[]"},
@@ -343,10 +347,9 @@ static void test_repeat(void) {
 }
 
 static void test_every_label(void) {
-  static const char *const sources[] = {"shape_elementwise.c", "shape_contract.c",
-                                        "shape_structure.c",   "shape_composite.c",
-                                        "shape_state.c",       "shape_control.c",
-                                        "shape_collective.c"};
+  static const char *const sources[] = {
+      "shape_elementwise.c", "shape_contract.c", "shape_structure.c", "shape_composite.c",
+      "shape_state.c",       "shape_control.c",  "shape_collective.c"};
   char path[1024];
   snprintf(path, sizeof(path), "%s/ir/shape_impl.h", PTC_SOURCE_DIR);
   UNIT_CHECK(shape_labels_of(path, &interner, &listed) >= 0, path);
