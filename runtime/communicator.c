@@ -44,6 +44,14 @@ ptc_status_t ptc_comm_barrier(ptc_comm_t *comm, ptc_diag_t *diag, int32_t group)
   return comm->vtable->barrier(comm, diag, group);
 }
 
+ptc_status_t ptc_comm_ready(ptc_comm_t *comm, ptc_diag_t *diag) {
+  return comm->vtable->ready ? comm->vtable->ready(comm, diag) : PTC_OK;
+}
+
+ptc_status_t ptc_comm_poll(ptc_comm_t *comm, ptc_diag_t *diag) {
+  return comm->vtable->poll(comm, diag);
+}
+
 // Every rank's |bytes| bytes, in the order of ranks. malloc'ed; NULL on an error.
 static unsigned char *gather_all(ptc_comm_t *comm, ptc_diag_t *diag, const void *data,
                                  int64_t bytes, ptc_status_t *out_status) {

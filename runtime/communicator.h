@@ -35,6 +35,8 @@ typedef struct ptc_comm_vtable_s {
   ptc_status_t (*recv)(ptc_comm_t *comm, ptc_diag_t *diag, int32_t peer, int32_t tag, void *data,
                        int64_t bytes);
   ptc_status_t (*barrier)(ptc_comm_t *comm, ptc_diag_t *diag, int32_t group);
+  ptc_status_t (*ready)(ptc_comm_t *comm, ptc_diag_t *diag);  // optional: nothing to do
+  ptc_status_t (*poll)(ptc_comm_t *comm, ptc_diag_t *diag);
   void (*abort)(ptc_comm_t *comm, const char *reason);
   void (*set_context)(ptc_comm_t *comm, const char *step, ptc_loc_t loc);
   void (*set_limit)(ptc_comm_t *comm, double seconds);
@@ -56,6 +58,10 @@ enum { PTC_COMM_WORLD = 0 };  // the group of all ranks, in order: every endpoin
 ptc_status_t ptc_comm_group(ptc_comm_t *comm, ptc_diag_t *diag, const int32_t *ranks, int32_t count,
                             int32_t *out_group);
 
+// All groups have been made: every rank calls it then, before the first collective of a group other than
+// PTC_COMM_WORLD. May wait for the others.
+ptc_status_t ptc_comm_ready(ptc_comm_t *comm, ptc_diag_t *diag);
+
 // What a step of a plan says (ptc_collective_t in ir/plan.h); its axes have become |group|. args[2 p] and args[2 p + 1]
 // are the operand and the result of part p, aligned to its dtype; they do not overlap, but the result of an ALL_REDUCE may
 // be its operand, and the operand of an ALL_GATHER its own piece of the result. Sizes are whole numbers of the dtype
@@ -74,6 +80,9 @@ ptc_status_t ptc_comm_recv(ptc_comm_t *comm, ptc_diag_t *diag, int32_t peer, int
 
 // Returns when all members of |group| have called it.
 ptc_status_t ptc_comm_barrier(ptc_comm_t *comm, ptc_diag_t *diag, int32_t group);
+
+// Whether the run has ended, asked by a rank that waits for something else: does not wait. The diagnostics of a wait.
+ptc_status_t ptc_comm_poll(ptc_comm_t *comm, ptc_diag_t *diag);
 
 // Compares |bytes| bytes across all ranks; "comm-differs" (PTC_INVALID_INPUT) on every rank if one has others than
 // rank 0. |what| names them: "the plan".

@@ -7,6 +7,10 @@
 
 typedef struct ptc_device_s ptc_device_t;
 
+// What a device that is waited for is asked every now and then; |waited_s|: for how long. Another status than PTC_OK
+// ends the wait.
+typedef ptc_status_t (*ptc_device_watch_fn_t)(void *arg, ptc_diag_t *diag, double waited_s);
+
 // Work of one stream is done in the order in which it is queued; |finish| waits for all. Streams and events are the
 // plan's (ir/plan.h). Addresses are the device's.
 struct ptc_device_s {
@@ -30,6 +34,21 @@ struct ptc_device_s {
   // Waits for everything. A kernel that met an index out of range: |*out_fault| is its number, else -1.
   ptc_status_t (*finish)(ptc_device_t *device, ptc_diag_t *diag, int32_t *out_fault);
   void (*destroy)(ptc_device_t *device);
+
+  // --- for communicators
+
+  // |rows| rows of |width| bytes, |to_pitch| and |from_pitch| apart.
+  ptc_status_t (*copy_rows)(ptc_device_t *device, ptc_diag_t *diag, int32_t stream, uint64_t to,
+                            int64_t to_pitch, uint64_t from, int64_t from_pitch, int64_t width,
+                            int64_t rows);
+  // More memory, zeroed on |stream|; the device's, until it is destroyed.
+  ptc_status_t (*allocate)(ptc_device_t *device, ptc_diag_t *diag, int32_t stream, int64_t bytes,
+                           uint64_t *out_address);
+  // A mark in a stream; |*mark| is NULL at first, then may be set again. The device's, until it is destroyed.
+  ptc_status_t (*set_mark)(ptc_device_t *device, ptc_diag_t *diag, int32_t stream, void **mark);
+  bool (*has_passed)(ptc_device_t *device, void *mark);
+  // From now on waits ask |watch| (NULL: nobody).
+  void (*set_watch)(ptc_device_t *device, ptc_device_watch_fn_t watch, void *arg);
 };
 
 #endif  // PTC_RUNTIME_DEVICE_H_

@@ -98,6 +98,7 @@ ptc_status_t ptc_exchange_create(ptc_diag_t *diag, const ptc_plan_t *plan, ptc_c
     x->num_steps = 0;
     status = add_steps(diag, x, plan->tasks[t].steps, plan->tasks[t].num_steps);
   }
+  if (status == PTC_OK) status = ptc_comm_ready(comm, diag);
   if (status == PTC_OK)
     *out = x;
   else

@@ -253,6 +253,22 @@ static void run_copy(ptc_executor_t *executor, const ptc_step_t *step) {
   executor->times[executor->plan->num_kernels].time_ns += now_ns() - begin;
 }
 
+// Where an operand lies for the communicator: on the device if there is one.
+static void *place_of(const ptc_executor_t *executor, const ptc_ref_t *ref) {
+  char *memory = address_of(executor, ref);
+  return executor->device ? (void *)(uintptr_t)device_address(executor, memory) : memory;
+}
+
+// What is exchanged is done, for those who measure it.
+static ptc_status_t note_exchange(ptc_diag_t *diag, ptc_executor_t *executor, int64_t begin_ns) {
+  if (!executor->profiling) return PTC_OK;
+  int32_t fault;
+  if (executor->device) PTC_TRY(executor->device->finish(executor->device, diag, &fault));
+  executor->times[executor->plan->num_kernels + 1].num_calls++;
+  executor->times[executor->plan->num_kernels + 1].time_ns += now_ns() - begin_ns;
+  return PTC_OK;
+}
+
 static ptc_status_t run_collective(ptc_diag_t *diag, ptc_executor_t *executor,
                                    const ptc_step_t *step) {
   if (!executor->exchange)
@@ -260,13 +276,10 @@ static ptc_status_t run_collective(ptc_diag_t *diag, ptc_executor_t *executor,
                      PTC_UNSUPPORTED, "no-communicator",
                      "this step exchanges data with other ranks, and there are none");
   for (int32_t i = 0; i < step->num_args; i++)
-    executor->exchange_args[i] = address_of(executor, &step->args[i]);
+    executor->exchange_args[i] = place_of(executor, &step->args[i]);
   const int64_t begin = executor->profiling ? now_ns() : 0;
   PTC_TRY(ptc_exchange_run(diag, executor->exchange, step, executor->exchange_args));
-  if (!executor->profiling) return PTC_OK;
-  executor->times[executor->plan->num_kernels + 1].num_calls++;
-  executor->times[executor->plan->num_kernels + 1].time_ns += now_ns() - begin;
-  return PTC_OK;
+  return note_exchange(diag, executor, begin);
 }
 
 // The ranks of a stage are one after another, the stages in order.
@@ -281,7 +294,7 @@ static ptc_status_t run_transfer(ptc_diag_t *diag, ptc_executor_t *executor,
   const int32_t size = comm->world / plan->num_stages;
   const int32_t peer = step->peer * size + comm->rank % size;
   const ptc_buffer_t *buffer = &plan->buffers[step->args[0].buffer];
-  void *data = address_of(executor, &step->args[0]);
+  void *data = place_of(executor, &step->args[0]);
   const bool sends = step->kind == PTC_STEP_SEND;
   char what[120];
   snprintf(what, sizeof what, "%s of %s %s stage %" PRId32, sends ? "send" : "recv", buffer->name,
@@ -290,10 +303,7 @@ static ptc_status_t run_transfer(ptc_diag_t *diag, ptc_executor_t *executor,
   const int64_t begin = executor->profiling ? now_ns() : 0;
   PTC_TRY(sends ? ptc_comm_send(comm, diag, peer, step->tag, data, step->args[0].bytes)
                 : ptc_comm_recv(comm, diag, peer, step->tag, data, step->args[0].bytes));
-  if (!executor->profiling) return PTC_OK;
-  executor->times[plan->num_kernels + 1].num_calls++;
-  executor->times[plan->num_kernels + 1].time_ns += now_ns() - begin;
-  return PTC_OK;
+  return note_exchange(diag, executor, begin);
 }
 
 static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_step_t *steps,
@@ -409,9 +419,6 @@ static int32_t most_args(const ptc_step_t *steps, int32_t count) {
 
 ptc_status_t ptc_executor_join(ptc_diag_t *diag, ptc_executor_t *executor, ptc_comm_t *comm) {
   const ptc_plan_t *plan = executor->plan;
-  if (executor->device)
-    return ptc_error(diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "no-communicator",
-                     "ranks exchange data on CPUs alone");
   int32_t most = 0;
   for (int32_t t = 0; t < plan->num_tasks; t++) {
     const int32_t args = most_args(plan->tasks[t].steps, plan->tasks[t].num_steps);

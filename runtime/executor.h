@@ -51,7 +51,8 @@ double ptc_executor_result_number(const ptc_executor_t *executor, const ptc_plan
 ptc_status_t ptc_executor_run(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_task_t *task);
 
 // Makes this the executor of one of several ranks, that of |comm| (not owned): its tasks use the coordinates of the rank
-// and exchange data with the others. Once, before the first task. Diagnostics: those of exchange.h.
+// and exchange data with the others. Once, before the first task; all ranks do. On a device, |comm| takes the device's
+// addresses (nccl/nccl.h). Diagnostics: those of exchange.h.
 ptc_status_t ptc_executor_join(ptc_diag_t *diag, ptc_executor_t *executor, ptc_comm_t *comm);
 // NULL: it has not joined.
 const ptc_exchange_t *ptc_executor_exchange(const ptc_executor_t *executor);

@@ -14,17 +14,19 @@ typedef struct launcher_s {
   const char *name;
   ptc_launch_kind_t kind;
   const char *rank, *world;
+  const char *local_rank;   // on this machine; NULL, or unset: the rank
   const char *local_world;  // ranks on this machine; may be unset
   const char *nodes;        // machines; NULL, or unset: not told
   const char *names[3];
 } launcher_t;
 
 static const launcher_t launchers[] = {
-    {"ptc", PTC_LAUNCH_PROCESSES, "PTC_RANK", "PTC_WORLD", NULL, NULL, {"PTC_RUN"}},
+    {"ptc", PTC_LAUNCH_PROCESSES, "PTC_RANK", "PTC_WORLD", NULL, NULL, NULL, {"PTC_RUN"}},
     {"mpirun",
      PTC_LAUNCH_MPI,
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE",
      NULL,
      {"PMIX_NAMESPACE"}},
@@ -32,6 +34,7 @@ static const launcher_t launchers[] = {
      PTC_LAUNCH_MPI,
      "PMI_RANK",
      "PMI_SIZE",
+     "MPI_LOCALRANKID",
      "MPI_LOCALNRANKS",
      NULL,
      {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
@@ -39,6 +42,7 @@ static const launcher_t launchers[] = {
      PTC_LAUNCH_PROCESSES,
      "RANK",
      "WORLD_SIZE",
+     "LOCAL_RANK",
      "LOCAL_WORLD_SIZE",
      NULL,
      {"TORCHELASTIC_RUN_ID", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"}},
@@ -46,6 +50,7 @@ static const launcher_t launchers[] = {
      PTC_LAUNCH_PROCESSES,
      "SLURM_PROCID",
      "SLURM_STEP_NUM_TASKS",
+     "SLURM_LOCALID",
      NULL,
      "SLURM_STEP_NUM_NODES",
      {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
@@ -107,6 +112,16 @@ static ptc_status_t choose_kind(ptc_diag_t *diag, const launcher_t *launcher,
                    launcher->name, launch->world);
 }
 
+static ptc_status_t read_local_rank(ptc_diag_t *diag, const launcher_t *launcher,
+                                    ptc_launch_t *launch) {
+  const char *gpus = getenv("CUDA_VISIBLE_DEVICES");
+  launch->local_rank = launch->rank;
+  if (launcher->local_rank && getenv(launcher->local_rank))
+    PTC_TRY(read_number(diag, launcher->local_rank, 0, &launch->local_rank));
+  if (gpus && *gpus && !strchr(gpus, ',')) launch->local_rank = 0;
+  return PTC_OK;
+}
+
 ptc_status_t ptc_launch_read(ptc_diag_t *diag, ptc_launch_t *out_launch) {
   *out_launch = (ptc_launch_t){.kind = PTC_LAUNCH_ALONE, .world = 1, .launcher = ""};
   for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
@@ -121,6 +136,7 @@ ptc_status_t ptc_launch_read(ptc_diag_t *diag, ptc_launch_t *out_launch) {
                        "the environment has %s=%d, and there are %s=%d ranks", launcher->rank,
                        launch.rank, launcher->world, launch.world);
     PTC_TRY(choose_kind(diag, launcher, &launch));
+    PTC_TRY(read_local_rank(diag, launcher, &launch));
     name_run(launcher, launch.name, sizeof launch.name);
     *out_launch = launch;
     return PTC_OK;

@@ -13,13 +13,16 @@ typedef enum ptc_launch_kind_e {
 typedef struct ptc_launch_s {
   ptc_launch_kind_t kind;
   int32_t rank, world;   // 0 of 1 if alone
+  int32_t local_rank;    // among those of this machine: its GPU
   const char *launcher;  // "mpirun", "srun", "torchrun", "ptc"; "" if alone
   char name[128];        // of the run, on this machine
 } ptc_launch_t;
 
 // Reads the environment, in this order: PTC_RANK, PTC_WORLD and PTC_RUN (ptc's own children), OMPI_COMM_WORLD_RANK
 // (OpenMPI), PMI_RANK (MPICH, srun), RANK (torchrun), SLURM_PROCID (srun). MPI jobs use MPI, the others shared memory;
-// PTC_COMM=mpi or PTC_COMM=local overrules that. "bad-launch" (PTC_INVALID_INPUT): numbers that make no sense, or
+// PTC_COMM=mpi or PTC_COMM=local overrules that. The rank on this machine is the launcher's number of it
+// (OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID, LOCAL_RANK, SLURM_LOCALID), else the rank; 0 where CUDA_VISIBLE_DEVICES
+// names one GPU. "bad-launch" (PTC_INVALID_INPUT): numbers that make no sense, or
 // ranks on several machines without MPI.
 ptc_status_t ptc_launch_read(ptc_diag_t *diag, ptc_launch_t *out_launch);
 

@@ -263,9 +263,6 @@ static ptc_status_t make_stages(const arguments_t *args, ptc_pass_ctx_t *ctx,
                                 const ptc_module_t *module, const char *output,
                                 const struct timespec *begin) {
   ptc_stages_t *stages;
-  if (ptc_plan_target_is_cuda(args->target))
-    return ptc_error(module->diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "emit-pipeline",
-                     "pipelines run on CPUs alone so far: set pp = 1, or --target cpu");
   PTC_TRY(ptc_split_stages(ctx, module, &stages));
   ptc_stages_add_axis(stages);
   const int32_t count = stages->num_stages;

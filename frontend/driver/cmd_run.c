@@ -41,8 +41,9 @@ static const char usage[] =
     "  --threads=N            of all ranks; default: all cores; the results do not depend on it\n"
     "  --ranks-as=KIND        of a plan for several ranks: threads (default) or processes; under\n"
     "                         mpirun, srun and torchrun each of their processes is a rank\n"
-    "  --device=gpusim        run a plan for GPUs on the simulator of GPUs: no GPU needed, but "
-    "NVRTC\n"
+    "  --device=cuda          run a plan for GPUs on them, a GPU for each rank: what such a plan\n"
+    "                         does without the option, too\n"
+    "  --device=gpusim        run it on the simulator of GPUs: no GPU needed, but NVRTC\n"
     "  --gpusim-checks        with it: report accesses out of bounds, misaligned or "
     "uninitialized,\n"
     "                         races in shared memory, threads missing at barriers\n"
@@ -154,7 +155,10 @@ static int read_option(int option, char *const *argv, run_args_t *args) {
                  : usage_error("--threads takes a whole number from 1 to 1024", optarg);
     case OPT_DEVICE:
       args->session.gpusim = strcmp(optarg, "gpusim") == 0;
-      return args->session.gpusim ? -1 : usage_error("--device takes gpusim", optarg);
+      args->session.cuda = strcmp(optarg, "cuda") == 0;
+      return args->session.gpusim || args->session.cuda
+                 ? -1
+                 : usage_error("--device takes cuda or gpusim", optarg);
     case OPT_GPUSIM_CHECKS: args->session.gpusim_checks = true; return -1;
     case OPT_PROFILE: run->profile = args->session.gpusim_counts = true; return -1;
     case OPT_DUMP_GRADS: run->dump_grads = optarg; return -1;

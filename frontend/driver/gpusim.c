@@ -9,13 +9,24 @@
 #include "ir/base/str.h"
 #include "runtime/gpusim/gpusim.h"
 
-static const char library_name[] = "libptc_gpusim_cuda.so";
+static const char library_name[] = "libptc_gpusim_cuda.so", nccl_name[] = "libptc_gpusim_nccl.so";
+
+// The simulated NCCL lies beside the simulated driver.
+static void name_libraries(const char *path) {
+  ptc_str_t nccl = {0};
+  const char *slash = strrchr(path, '/');
+  if (slash) ptc_str_append_n(&nccl, path, (size_t)(slash - path) + 1);
+  ptc_str_append(&nccl, nccl_name);
+  setenv("PTC_LIBCUDA", path, 1);
+  setenv("PTC_NCCL", nccl.data, 1);
+  ptc_str_deinit(&nccl);
+}
 
 // It stays mapped: its counters are read when the runtime has closed it.
 static void *open_at(const char *path, ptc_str_t *tried) {
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library)
-    setenv("PTC_LIBCUDA", path, 1);
+    name_libraries(path);
   else
     ptc_str_printf(tried, "%s%s", tried->len ? ", " : "", path);
   return library;
@@ -65,7 +76,7 @@ ptc_status_t ptc_gpusim_prepare(ptc_diag_t *diag, const ptc_plan_t *plan, bool c
         "the simulator of GPUs cannot be loaded (tried %s); PTC_GPUSIM names its file, %s",
         tried.data ? tried.data : "PTC_GPUSIM", library_name);
   else
-    configure(checks, counters);
+    configure(checks, counters, (int32_t)ptc_plan_world(plan));
   ptc_str_deinit(&tried);
   return status;
 }

@@ -9,8 +9,8 @@
 // What its kernels are compiled for, whatever the plan's target is.
 #define PTC_GPUSIM_TARGET "compute_80"
 
-// Makes the CUDA runtime of this process load the simulator instead of the driver: before the first device is
-// opened. Diagnostics: "gpusim-target" (the plan is for CPUs), "gpusim-missing" (its library is not installed;
+// Makes the CUDA runtime of this process load the simulator instead of the driver and NCCL, with a GPU for each rank of
+// |plan|: before the first device is opened. Diagnostics: "gpusim-target" (the plan is for CPUs), "gpusim-missing" (its library is not installed;
 // names where it was looked for: $PTC_GPUSIM, beside the program, ../lib).
 ptc_status_t ptc_gpusim_prepare(ptc_diag_t *diag, const ptc_plan_t *plan, bool checks,
                                 bool counters);

@@ -10,16 +10,20 @@ static void print(const void *arg, const ptc_diag_t *diag) {
 
 // This process is the rank of |comm|: rank 0 compiles the kernels, then the others find them in the cache.
 static ptc_status_t run_launched(ptc_diag_t *diag, const ptc_plan_command_t *command,
-                                 const ptc_ranks_t *ranks, ptc_comm_t *comm) {
+                                 const ptc_ranks_t *ranks, const ptc_launch_t *launch,
+                                 ptc_comm_t *comm) {
   ptc_session_options_t options = *command->session;
   if (comm->rank > 0) options.quiet = true;
+  options.has_gpu = true;
+  options.gpu = launch->local_rank;
+  const ptc_ranks_t mine = {&options, ranks->work, ranks->args, ranks->print, ranks->print_arg};
   ptc_program_t program = {0};
   ptc_status_t status = PTC_OK;
   if (comm->rank > 0) status = ptc_comm_barrier(comm, diag, PTC_COMM_WORLD);
   if (status == PTC_OK) status = ptc_program_open(diag, command->plan, &options, &program);
   if (status != PTC_OK) ptc_comm_abort(comm, "the plan cannot be opened");
   if (status == PTC_OK && comm->rank == 0) status = ptc_comm_barrier(comm, diag, PTC_COMM_WORLD);
-  if (status == PTC_OK) status = ptc_ranks_run_one(diag, &program, ranks, comm);
+  if (status == PTC_OK) status = ptc_ranks_run_one(diag, &program, &mine, comm);
   ptc_program_close(&program);
   return status;
 }
@@ -29,7 +33,7 @@ static ptc_status_t launched(const ptc_plan_command_t *command, const ptc_ranks_
                              const ptc_launch_t *launch, ptc_diag_t *diag) {
   ptc_comm_t *comm = NULL;
   ptc_status_t status = ptc_launch_open(diag, launch, PTC_COMM_LIMIT_S, &comm);
-  if (status == PTC_OK) status = run_launched(diag, command, ranks, comm);
+  if (status == PTC_OK) status = run_launched(diag, command, ranks, launch, comm);
   // Of what one rank has met the others have but the echo.
   if (launch->rank == 0 || (status != PTC_OK && !ptc_ranks_is_echo(diag))) {
     if (status != PTC_OK && launch->rank > 0)

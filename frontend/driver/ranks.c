@@ -15,26 +15,26 @@ typedef struct rank_s {
   ptc_status_t status;
 } rank_t;
 
-static ptc_status_t run_rank(const rank_t *rank, ptc_diag_t *diag) {
-  ptc_session_t session;
-  ptc_status_t status =
-      ptc_session_open(diag, rank->program, rank->comm, rank->ranks->options, &session);
-  if (status == PTC_OK) status = rank->ranks->work(&session, rank->ranks->args);
-  ptc_session_close(&session);
-  return status;
-}
-
 static const char *first_error(const ptc_diag_t *diag) {
   for (int64_t i = 0; i < diag->num_items; i++)
     if (diag->items[i].severity == PTC_ERROR) return diag->items[i].message;
   return "an error";
 }
 
+static ptc_status_t run_rank(const rank_t *rank, ptc_diag_t *diag) {
+  ptc_session_t session;
+  ptc_status_t status =
+      ptc_session_open(diag, rank->program, rank->comm, rank->ranks->options, &session);
+  if (status == PTC_OK) status = rank->ranks->work(&session, rank->ranks->args);
+  // Whoever waits for this rank would wait in vain.
+  if (status != PTC_OK && rank->comm) ptc_comm_abort(rank->comm, first_error(diag));
+  ptc_session_close(&session);
+  return status;
+}
+
 static void *rank_main(void *arg) {
   rank_t *rank = arg;
   rank->status = run_rank(rank, &rank->diag);
-  // Whoever waits for this rank would wait in vain.
-  if (rank->status != PTC_OK) ptc_comm_abort(rank->comm, first_error(&rank->diag));
   return NULL;
 }
 
@@ -127,10 +127,12 @@ ptc_status_t ptc_ranks_run_one(ptc_diag_t *diag, const ptc_program_t *program,
         "the plan is for %" PRId64 " ranks, and %" PRId32
         " have been started: start as many, or compile the model with --world %" PRId32,
         world, comm->world, comm->world);
+  if (ranks->options->gpusim && world > 1)
+    return ptc_error(diag, (ptc_loc_t){.file = program->path}, PTC_UNSUPPORTED, "gpusim-ranks",
+                     "ranks on the simulator of GPUs are threads of one process: start ptc without "
+                     "a launcher and without --ranks-as=processes");
   const rank_t rank = {.program = program, .ranks = ranks, .comm = world > 1 ? comm : NULL};
-  const ptc_status_t status = run_rank(&rank, diag);
-  if (status != PTC_OK) ptc_comm_abort(comm, first_error(diag));
-  return status;
+  return run_rank(&rank, diag);
 }
 
 ptc_status_t ptc_ranks_run(ptc_diag_t *diag, const ptc_program_t *program,

@@ -12,6 +12,7 @@
 #include "runtime/agree.h"
 #include "runtime/cpu/cores.h"
 #include "runtime/hash.h"
+#include "runtime/nccl/nccl.h"
 
 static ptc_status_t collect_inputs(ptc_session_t *s) {
   const ptc_plan_t *plan = s->plan;
@@ -43,6 +44,21 @@ static ptc_status_t collect_inputs(ptc_session_t *s) {
   return PTC_OK;
 }
 
+// NCCL knows no tags, and GPUs that wait for each other say nothing: that the stages of a pipeline meet is proved before.
+static ptc_status_t open_images(ptc_diag_t *diag, ptc_program_t *p,
+                                const ptc_kernel_objects_options_t *options) {
+  const int32_t num_stages = p->folder.num_stages;
+  if (num_stages > 1)
+    PTC_TRY(ptc_plan_verify_stages(diag, (const ptc_plan_t *const *)p->folder.plans, num_stages));
+  const size_t bytes = sizeof *p->images * (size_t)num_stages;
+  p->images = ptc_xmalloc(bytes);
+  memset(p->images, 0, bytes);
+  for (int32_t s = 0; s < num_stages; s++)
+    PTC_TRY(ptc_cuda_images_create(diag, p->folder.stage_sources[s],
+                                   p->folder.plans[s]->num_kernels, options, &p->images[s]));
+  return PTC_OK;
+}
+
 ptc_status_t ptc_program_open(ptc_diag_t *diag, const char *path,
                               const ptc_session_options_t *options, ptc_program_t *out_program) {
   ptc_program_t *p = out_program;
@@ -52,15 +68,18 @@ ptc_status_t ptc_program_open(ptc_diag_t *diag, const char *path,
                      "this is no plan folder; `ptc MODEL.ptm -o PLAN` makes one");
   PTC_TRY(ptc_plan_folder_open(diag, path, &p->folder));
   p->plan = p->folder.plan;
+  if (options->cuda && !ptc_plan_target_is_cuda(p->plan->target))
+    return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "device-target",
+                     "the plan is for \"%s\", and --device=cuda runs plans for GPUs: compile the "
+                     "model with --target sm_90a, or what your GPU is",
+                     p->plan->target);
   if (options->gpusim)
     PTC_TRY(ptc_gpusim_prepare(diag, p->plan, options->gpusim_checks, options->gpusim_counts));
   const ptc_kernel_objects_options_t objects = {
       .target = options->gpusim ? PTC_GPUSIM_TARGET : p->plan->target,
       .progress = !options->quiet,
       .cancel = ptc_interrupt_flag()};
-  if (ptc_plan_target_is_cuda(p->plan->target))
-    return ptc_cuda_images_create(diag, p->folder.sources, p->plan->num_kernels, &objects,
-                                  &p->images);
+  if (ptc_plan_target_is_cuda(p->plan->target)) return open_images(diag, p, &objects);
   const size_t bytes = sizeof *p->objects * (size_t)p->folder.num_stages;
   p->objects = ptc_xmalloc(bytes);
   memset(p->objects, 0, bytes);
@@ -74,7 +93,9 @@ void ptc_program_close(ptc_program_t *program) {
   for (int32_t s = 0; program->objects && s < program->folder.num_stages; s++)
     ptc_kernel_objects_destroy(program->objects[s]);
   free(program->objects);
-  ptc_cuda_images_deinit(&program->images);
+  for (int32_t s = 0; program->images && s < program->folder.num_stages; s++)
+    ptc_cuda_images_deinit(&program->images[s]);
+  free(program->images);
   if (program->plan) ptc_plan_folder_close(&program->folder);
   *program = (ptc_program_t){0};
 }
@@ -86,14 +107,36 @@ static int32_t threads_of(const ptc_session_options_t *options, const ptc_comm_t
   return all > comm->world ? all / comm->world : 1;
 }
 
+// Seconds of the watchdog, where the environment gives them.
+static ptc_status_t set_limit(ptc_diag_t *diag, ptc_comm_t *comm) {
+  const char *text = getenv("PTC_COMM_LIMIT");
+  if (!text) return PTC_OK;
+  char *end;
+  const double seconds = strtod(text, &end);
+  if (end == text || *end || !isfinite(seconds) || seconds < 0)
+    return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "bad-limit",
+                     "PTC_COMM_LIMIT is \"%s\"; it takes seconds, or 0 for no limit", text);
+  ptc_comm_set_limit(comm, seconds);
+  return PTC_OK;
+}
+
 static ptc_status_t open_executor(ptc_session_t *s, const ptc_program_t *program,
                                   const ptc_session_options_t *options) {
   if (!ptc_plan_target_is_cuda(s->plan->target))
     return ptc_executor_create(s->diag, s->plan, program->objects[s->plan->stage],
                                threads_of(options, s->comm), &s->executor);
   ptc_device_t *device;
-  PTC_TRY(ptc_cuda_device_create(s->diag, s->plan, program->images.images, 0, &device));
-  return ptc_executor_create_on(s->diag, s->plan, device, &s->executor);
+  const int32_t gpu = options->has_gpu ? options->gpu : s->rank;
+  // A rank without a device must not leave the others waiting for it in NCCL.
+  const ptc_status_t status = ptc_cuda_device_create(
+      s->diag, s->plan, program->images[s->plan->stage].images, gpu, &device);
+  const ptc_status_t agreed = ptc_agree_status(s->comm, s->diag, status);
+  if (agreed != PTC_OK && status == PTC_OK) device->destroy(device);
+  PTC_TRY(agreed);
+  PTC_TRY(ptc_executor_create_on(s->diag, s->plan, device, &s->executor));
+  if (!s->comm) return PTC_OK;
+  PTC_TRY(ptc_comm_open_nccl(s->diag, device, s->comm, &s->device_comm));
+  return set_limit(s->diag, s->device_comm);
 }
 
 // Ranks of other plans would wait for each other in vain.
@@ -121,9 +164,10 @@ ptc_status_t ptc_session_open(ptc_diag_t *diag, const ptc_program_t *program, pt
                        .rank = comm ? comm->rank : 0};
   if (comm && comm->world == ptc_plan_world(program->plan))
     s->plan = program->folder.plans[comm->rank / (comm->world / program->folder.num_stages)];
+  if (comm) PTC_TRY(set_limit(diag, comm));
   if (comm) PTC_TRY(compare_plans(s));
   PTC_TRY(open_executor(s, program, options));
-  if (comm) PTC_TRY(ptc_executor_join(diag, s->executor, comm));
+  if (comm) PTC_TRY(ptc_executor_join(diag, s->executor, s->device_comm ? s->device_comm : comm));
   s->init = ptc_plan_find_task(s->plan, "init");
   s->settings = ptc_xmalloc(sizeof *s->settings * (size_t)(s->plan->num_settings + 1));
   for (int32_t i = 0; i < s->plan->num_settings; i++) s->settings[i] = NAN;
@@ -133,6 +177,7 @@ ptc_status_t ptc_session_open(ptc_diag_t *diag, const ptc_program_t *program, pt
 }
 
 void ptc_session_close(ptc_session_t *session) {
+  ptc_comm_close(session->device_comm);
   ptc_executor_destroy(session->executor);
   free(session->inputs);
   free(session->input_globals);

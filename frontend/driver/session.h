@@ -13,7 +13,7 @@ typedef struct ptc_program_s {
   ptc_plan_folder_t folder;
   const ptc_plan_t *plan;          // in |folder|
   ptc_kernel_objects_t **objects;  // of a plan for CPUs: per stage
-  ptc_cuda_images_t images;        // of one for GPUs
+  ptc_cuda_images_t *images;       // of one for GPUs: per stage
 } ptc_program_t;
 
 // One rank of a program.
@@ -25,6 +25,7 @@ typedef struct ptc_session_s {
   ptc_comm_t *comm;        // NULL: there is one rank
   int32_t rank;
   ptc_executor_t *executor;
+  ptc_comm_t *device_comm;                // of ranks with GPUs: between these; NULL: |comm| does it
   const ptc_task_t *init, *train, *eval;  // NULL: the plan has no such task
   ptc_data_input_t *inputs;               // those that are read from a source
   const ptc_plan_global_t **input_globals;
@@ -36,9 +37,12 @@ typedef struct ptc_session_options_s {
   int32_t num_threads;  // of all ranks together; 0: all cores
   bool as_processes;    // ranks, where this program starts them
   bool quiet;
+  bool cuda;           // the plan must be one for GPUs
   bool gpusim;         // a plan for GPUs on the simulator of GPUs
   bool gpusim_checks;  // with all its checks
   bool gpusim_counts;  // and counters
+  bool has_gpu;        // a launcher has started this process, as the rank that
+  int32_t gpu;         // has this GPU; else rank r has GPU r
 } ptc_session_options_t;
 
 // Opens the plan folder |path|. Interrupting it (interrupt.h) stops the compiler. Diagnostics: "no-plan", and
@@ -48,7 +52,8 @@ ptc_status_t ptc_program_open(ptc_diag_t *diag, const char *path,
 void ptc_program_close(ptc_program_t *program);
 
 // Opens a rank of |program| (not owned): that of |comm| (not owned), or the one rank of a plan for one. All ranks
-// call it, and see that they have the same plan. Diagnostics: those of executor.h and communicator.h. Close it in
+// call it, and see that they have the same plan. Diagnostics: those of executor.h, communicator.h, nccl/nccl.h;
+// "gpusim-ranks" (ranks of the simulator that are processes). Close it in
 // any case.
 ptc_status_t ptc_session_open(ptc_diag_t *diag, const ptc_program_t *program, ptc_comm_t *comm,
                               const ptc_session_options_t *options, ptc_session_t *out_session);

@@ -1,9 +1,12 @@
 #include "runtime/cuda/device.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "ir/base/vec.h"
 #include "runtime/cuda/driver.h"
 
 // Of the driver's enumerations.
@@ -34,10 +37,50 @@ typedef struct cuda_device_s {
   void **modules, **functions;  // one per kernel
   uint64_t faults;              // an int32_t per kernel
   int32_t *host_faults;
+  PTC_VEC(uint64_t) allocations;
+  PTC_VEC(void *) marks;
+  ptc_device_watch_fn_t watch;
+  void *watch_arg;
+  bool failed;  // a wait was ended by |watch|: work may still be under way
 } cuda_device_t;
+
+enum { TURNS_AWAKE = 500, TURNS_PER_LOOK = 32, DRAIN_MS = 2000 };
 
 #define CU(device, diag, name, ...) \
   PTC_TRY(ptc_cuda_check((device)->driver, (diag), (device)->driver->name(__VA_ARGS__), "cu" #name))
+
+static double now_s(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void rest(int64_t turn) {
+  if (turn < TURNS_AWAKE)
+    sched_yield();
+  else
+    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
+// Waits for all that |stream| has been given.
+static ptc_status_t wait_for_stream(cuda_device_t *device, ptc_diag_t *diag, int32_t stream) {
+  if (!device->watch) {
+    CU(device, diag, StreamSynchronize, device->streams[stream]);
+    return PTC_OK;
+  }
+  const double begin_s = now_s();
+  for (int64_t turn = 0;; turn++) {
+    const int code = device->driver->StreamQuery(device->streams[stream]);
+    if (code != PTC_CUDA_NOT_READY)
+      return ptc_cuda_check(device->driver, diag, code, "cuStreamQuery");
+    if (turn % TURNS_PER_LOOK == TURNS_PER_LOOK - 1) {
+      const ptc_status_t status = device->watch(device->watch_arg, diag, now_s() - begin_s);
+      device->failed |= status != PTC_OK;
+      PTC_TRY(status);
+    }
+    rest(turn);
+  }
+}
 
 static ptc_status_t launch(ptc_device_t *base, ptc_diag_t *diag, int32_t stream, int32_t kernel,
                            const uint64_t *args, int32_t num_args, const int64_t *turns) {
@@ -85,16 +128,14 @@ static ptc_status_t upload(ptc_device_t *base, ptc_diag_t *diag, uint64_t to, co
                            int64_t bytes) {
   cuda_device_t *device = (cuda_device_t *)base;
   CU(device, diag, MemcpyHtoDAsync, to, from, (size_t)bytes, device->streams[0]);
-  CU(device, diag, StreamSynchronize, device->streams[0]);
-  return PTC_OK;
+  return wait_for_stream(device, diag, 0);
 }
 
 static ptc_status_t download(ptc_device_t *base, ptc_diag_t *diag, void *to, uint64_t from,
                              int64_t bytes) {
   cuda_device_t *device = (cuda_device_t *)base;
   CU(device, diag, MemcpyDtoHAsync, to, from, (size_t)bytes, device->streams[0]);
-  CU(device, diag, StreamSynchronize, device->streams[0]);
-  return PTC_OK;
+  return wait_for_stream(device, diag, 0);
 }
 
 static ptc_status_t finish(ptc_device_t *base, ptc_diag_t *diag, int32_t *out_fault) {
@@ -102,17 +143,99 @@ static ptc_status_t finish(ptc_device_t *base, ptc_diag_t *diag, int32_t *out_fa
   const int64_t bytes = 4 * (int64_t)device->plan->num_kernels;
   *out_fault = -1;
   for (int32_t i = 1; i < device->num_streams; i++)
-    CU(device, diag, StreamSynchronize, device->streams[i]);
+    PTC_TRY(wait_for_stream(device, diag, i));
   PTC_TRY(download(base, diag, device->host_faults, device->faults, bytes));
   for (int32_t k = 0; k < device->plan->num_kernels; k++)
     if (device->host_faults[k] && *out_fault < 0) *out_fault = k;
   return PTC_OK;
 }
 
+// --- for communicators
+
+static ptc_status_t copy_rows(ptc_device_t *base, ptc_diag_t *diag, int32_t stream, uint64_t to,
+                              int64_t to_pitch, uint64_t from, int64_t from_pitch, int64_t width,
+                              int64_t rows) {
+  cuda_device_t *device = (cuda_device_t *)base;
+  if (width <= 0 || rows <= 0) return PTC_OK;
+  if (rows == 1) return copy(base, diag, stream, to, from, width);
+  const ptc_cuda_copy_2d_t call = {.from_type = PTC_CUDA_MEMORY_DEVICE,
+                                   .from = from,
+                                   .from_pitch = (size_t)from_pitch,
+                                   .to_type = PTC_CUDA_MEMORY_DEVICE,
+                                   .to = to,
+                                   .to_pitch = (size_t)to_pitch,
+                                   .width = (size_t)width,
+                                   .height = (size_t)rows};
+  CU(device, diag, Memcpy2DAsync, &call, device->streams[stream]);
+  return PTC_OK;
+}
+
+static ptc_status_t allocate_more(ptc_device_t *base, ptc_diag_t *diag, int32_t stream,
+                                  int64_t bytes, uint64_t *out_address) {
+  cuda_device_t *device = (cuda_device_t *)base;
+  *out_address = 0;
+  CU(device, diag, MemAlloc, out_address, (size_t)bytes);
+  PTC_VEC_PUSH(&device->allocations, *out_address);
+  CU(device, diag, MemsetD8Async, *out_address, 0, (size_t)bytes, device->streams[stream]);
+  return PTC_OK;
+}
+
+static ptc_status_t set_mark(ptc_device_t *base, ptc_diag_t *diag, int32_t stream, void **mark) {
+  cuda_device_t *device = (cuda_device_t *)base;
+  if (!*mark) {
+    CU(device, diag, EventCreate, mark, EVENT_DISABLE_TIMING);
+    PTC_VEC_PUSH(&device->marks, *mark);
+  }
+  CU(device, diag, EventRecord, *mark, device->streams[stream]);
+  return PTC_OK;
+}
+
+static bool has_passed(ptc_device_t *base, void *mark) {
+  return ((cuda_device_t *)base)->driver->EventQuery(mark) == 0;
+}
+
+static void set_watch(ptc_device_t *base, ptc_device_watch_fn_t watch, void *arg) {
+  cuda_device_t *device = (cuda_device_t *)base;
+  device->watch = watch;
+  device->watch_arg = arg;
+}
+
+// --- life
+
+// After a failed wait the device may hang, and each call that frees something would wait for it, forever: what it has
+// is then left to the end of the process.
+static bool is_drained(const cuda_device_t *device) {
+  const double begin_s = now_s();
+  for (int32_t i = 0; i < device->num_streams && device->failed; i++)
+    while (device->driver->StreamQuery(device->streams[i]) == PTC_CUDA_NOT_READY) {
+      if (now_s() - begin_s > 1e-3 * DRAIN_MS) return false;
+      rest(TURNS_AWAKE);
+    }
+  return true;
+}
+
+static void free_host(cuda_device_t *device) {
+  PTC_VEC_FREE(&device->allocations);
+  PTC_VEC_FREE(&device->marks);
+  free(device->modules);
+  free(device->functions);
+  free(device->host_faults);
+  free(device->streams);
+  free(device->events);
+  free(device);
+}
+
 static void destroy(ptc_device_t *base) {
   cuda_device_t *device = (cuda_device_t *)base;
   if (!device) return;
   const ptc_cuda_driver_t *driver = device->driver;
+  if (!is_drained(device)) {
+    free_host(device);
+    return;
+  }
+  for (int64_t i = 0; i < device->marks.len; i++) driver->EventDestroy(device->marks.data[i]);
+  for (int64_t i = 0; i < device->allocations.len; i++)
+    driver->MemFree(device->allocations.data[i]);
   for (int32_t k = 0; device->modules && k < device->plan->num_kernels; k++)
     if (device->modules[k]) driver->ModuleUnload(device->modules[k]);
   if (device->faults) driver->MemFree(device->faults);
@@ -123,12 +246,7 @@ static void destroy(ptc_device_t *base) {
     if (device->streams[i]) driver->StreamDestroy(device->streams[i]);
   if (device->retained) driver->DevicePrimaryCtxRelease(device->ordinal);
   ptc_cuda_driver_close(device->driver);
-  free(device->modules);
-  free(device->functions);
-  free(device->host_faults);
-  free(device->streams);
-  free(device->events);
-  free(device);
+  free_host(device);
 }
 
 static ptc_status_t allocate(cuda_device_t *device, ptc_diag_t *diag) {
@@ -147,8 +265,7 @@ static ptc_status_t allocate(cuda_device_t *device, ptc_diag_t *diag) {
   CU(device, diag, MemsetD8Async, device->base.arena, 0, arena_bytes, device->streams[0]);
   CU(device, diag, MemAlloc, &device->faults, fault_bytes);
   CU(device, diag, MemsetD8Async, device->faults, 0, fault_bytes, device->streams[0]);
-  CU(device, diag, StreamSynchronize, device->streams[0]);
-  return PTC_OK;
+  return wait_for_stream(device, diag, 0);
 }
 
 static ptc_status_t load(cuda_device_t *device, ptc_diag_t *diag, const ptc_cuda_image_t *images) {
@@ -166,7 +283,9 @@ static ptc_status_t open_gpu(cuda_device_t *device, ptc_diag_t *diag, int32_t or
   CU(device, diag, DeviceGetCount, &count);
   if (ordinal >= count)
     return ptc_error(diag, (ptc_loc_t){0}, PTC_DEVICE, "cuda-failed",
-                     "there is no GPU number %d: the driver sees %d", ordinal, count);
+                     "there is no GPU number %d: the driver sees %d, and each rank needs one of "
+                     "its own",
+                     ordinal, count);
   CU(device, diag, DeviceGet, &device->ordinal, ordinal);
   return PTC_OK;
 }
@@ -206,7 +325,20 @@ ptc_status_t ptc_cuda_device_create(ptc_diag_t *diag, const ptc_plan_t *plan,
   const size_t num_kernels = (size_t)plan->num_kernels + 1;
   cuda_device_t *device = ptc_xmalloc(sizeof *device);
   *device = (cuda_device_t){
-      .base = {0, launch, copy, wait_for, record, stream_of, upload, download, finish, destroy},
+      .base = {.launch = launch,
+               .copy = copy,
+               .wait = wait_for,
+               .record = record,
+               .stream = stream_of,
+               .upload = upload,
+               .download = download,
+               .finish = finish,
+               .destroy = destroy,
+               .copy_rows = copy_rows,
+               .allocate = allocate_more,
+               .set_mark = set_mark,
+               .has_passed = has_passed,
+               .set_watch = set_watch},
       .plan = plan,
       .driver = driver,
       .num_streams = ptc_plan_num_streams(plan),

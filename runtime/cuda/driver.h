@@ -7,6 +7,26 @@
 
 #include "ir/base/diag.h"
 
+// Of the driver's enumerations.
+enum { PTC_CUDA_NOT_READY = 600, PTC_CUDA_MEMORY_DEVICE = 2 };
+
+// What cuMemcpy2DAsync is told (CUDA_MEMCPY2D).
+typedef struct ptc_cuda_copy_2d_s {
+  size_t from_x, from_y;
+  int from_type;
+  const void *from_host;
+  uint64_t from;
+  void *from_array;
+  size_t from_pitch;
+  size_t to_x, to_y;
+  int to_type;
+  void *to_host;
+  uint64_t to;
+  void *to_array;
+  size_t to_pitch;
+  size_t width, height;
+} ptc_cuda_copy_2d_t;
+
 // A table of the driver's entry points (driver_symbols.def).
 typedef struct ptc_cuda_driver_s {
   void *library;

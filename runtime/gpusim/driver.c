@@ -1,248 +1,75 @@
-// The CUDA driver's entry points over the simulator. Work on a stream runs in order and as late as it may: when
-// somebody waits for it. So a wait that is missing shows, every time.
+// The CUDA driver's entry points over simulated devices.
 //
-// The driver API has no handle of the process in its calls: the one device is static here, behind a lock.
+// The driver API has no handle of the process in its calls: the devices are static here, each behind its lock, and so
+// is each thread's current one.
+#include "runtime/cuda/driver.h"
+
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/gpusim/gpusim.h"
-#include "runtime/gpusim/module.h"
+#include "runtime/gpusim/device.h"
 
-#define EXPORT __attribute__((visibility("default")))
+#define EXPORT PTC_GPUSIM_EXPORT
 
-// The driver's codes.
-enum {
-  OK = 0,
-  INVALID_VALUE = 1,
-  OUT_OF_MEMORY = 2,
-  NOT_INITIALIZED = 3,
-  INVALID_DEVICE = 101,
-  INVALID_PTX = 218,
-  INVALID_HANDLE = 400,
-  NOT_FOUND = 500,
-  NOT_READY = 600,
-  ILLEGAL_ADDRESS = 700,
-  MISALIGNED_ADDRESS = 716,
-  LAUNCH_FAILED = 719,
-};
-
-typedef enum work_kind_e { WORK_LAUNCH, WORK_COPY, WORK_FILL, WORK_RECORD, WORK_WAIT } work_kind_t;
-
-typedef struct stream_s stream_t;
-
-typedef struct event_s {
-  stream_t *stream;
-  int64_t position;  // of |stream|: the work up to there must be done; 0: never recorded
-} event_t;
-
-typedef struct work_s {
-  work_kind_t kind;
-  // launch
-  const sim_program_t *program;
-  uint32_t grid[3], block[3];
-  int64_t dynamic_bytes;
-  // copy, fill
-  uint64_t to, from;
-  uint64_t bytes;
-  bool to_device, from_device;
-  unsigned char value;
-  event_t event;  // wait
-  void *owned;    // parameters, or what is copied from the host
-} work_t;
-
-struct stream_s {
-  PTC_VEC(work_t) queue;
-  int64_t
-      done;  // works that have been done since the stream was made; the queue's first one is |done| + 1
-  bool running;
-};
-
-typedef struct kernel_count_s {
-  char *name;
-  sim_counters_t counters;
-} kernel_count_t;
-
-typedef struct device_s {
-  pthread_mutex_t lock;
+typedef struct machine_s {
+  pthread_mutex_t lock;  // of what follows; the devices have their own
   bool ready;
-  int32_t retained;  // of the primary context
+  int32_t num_devices;  // 0: the environment says
   sim_options_t options;
-  sim_memory_t memory;
-  sim_pool_t *pool;
-  PTC_VEC(stream_t *) streams;
-  PTC_VEC(kernel_count_t) counts;
-  int error;  // of a kernel: all calls fail from then on
-  ptc_str_t report;
-} device_t;
+  sim_counts_t counts;
+  sim_device_t devices[SIM_MAX_DEVICES];
+} machine_t;
 
-static device_t device = {.lock = PTHREAD_MUTEX_INITIALIZER};
-static stream_t default_stream;
-
-// --- work
+static machine_t machine = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                            .counts.lock = PTHREAD_MUTEX_INITIALIZER};
+static _Thread_local sim_device_t *current;
 
 static bool is_on(const char *name) {
   const char *value = getenv(name);
   return value && *value && strcmp(value, "0") != 0;
 }
 
-static int fail(int code, const char *report) {
-  device.error = code;
-  ptc_str_deinit(&device.report);
-  ptc_str_append(&device.report, report);
-  return code;
-}
-
-static sim_counters_t *counters_of(const char *name) {
-  for (int64_t i = 0; i < device.counts.len; ++i)
-    if (strcmp(device.counts.data[i].name, name) == 0) return &device.counts.data[i].counters;
-  char *copy = ptc_xmalloc(strlen(name) + 1);
-  strcpy(copy, name);
-  PTC_VEC_PUSH(&device.counts, ((kernel_count_t){.name = copy}));
-  return &device.counts.data[device.counts.len - 1].counters;
-}
-
-static int run_launch(const work_t *work) {
-  static const int codes[] = {
-      [SIM_FAULT_BOUNDS] = ILLEGAL_ADDRESS, [SIM_FAULT_ALIGN] = MISALIGNED_ADDRESS,
-      [SIM_FAULT_UNINIT] = LAUNCH_FAILED,   [SIM_FAULT_RACE] = LAUNCH_FAILED,
-      [SIM_FAULT_BARRIER] = LAUNCH_FAILED,  [SIM_FAULT_TRAP] = LAUNCH_FAILED,
-      [SIM_FAULT_LAUNCH] = INVALID_VALUE};
-  sim_launch_t launch = {.program = work->program,
-                         .memory = &device.memory,
-                         .dynamic_bytes = work->dynamic_bytes,
-                         .params = work->owned,
-                         .options = device.options};
-  memcpy(launch.grid, work->grid, sizeof launch.grid);
-  memcpy(launch.block, work->block, sizeof launch.block);
-  sim_result_t result;
-  sim_launch(device.pool, &launch, &result);
-  if (device.options.counters) sim_counters_add(counters_of(work->program->name), &result.counters);
-  const int code = result.fault ? fail(codes[result.fault], result.report.data) : OK;
-  ptc_str_deinit(&result.report);
-  return code;
-}
-
-// An address on the device of |bytes| bytes, or a failure that says what was to be done.
-static int check_range(uint64_t address, uint64_t bytes, const char *what) {
-  if (sim_memory_find(&device.memory, address, bytes)) return OK;
-  ptc_str_t report = {0};
-  ptc_str_printf(
-      &report, "%s of %" PRIu64 " bytes at address 0x%" PRIx64 " lies outside of every allocation",
-      what, bytes, address);
-  const int code = fail(INVALID_VALUE, report.data);
-  ptc_str_deinit(&report);
-  return code;
-}
-
-static int run_copy(const work_t *work) {
-  const sim_alloc_t *to = NULL, *from = NULL;
-  if (work->to_device && check_range(work->to, work->bytes, "a copy")) return device.error;
-  if (work->from_device && check_range(work->from, work->bytes, "a copy")) return device.error;
-  if (work->to_device) to = sim_memory_find(&device.memory, work->to, work->bytes);
-  if (work->from_device) from = sim_memory_find(&device.memory, work->from, work->bytes);
-  memmove((void *)(uintptr_t)work->to,
-          work->owned ? work->owned : (const void *)(uintptr_t)work->from, work->bytes);
-  if (to && to->valid && from)
-    memmove(to->valid + (work->to - to->address), from->valid + (work->from - from->address),
-            work->bytes);
-  else if (to)
-    sim_memory_wrote(to, work->to, work->bytes);
-  return OK;
-}
-
-static int run_fill(const work_t *work) {
-  if (check_range(work->to, work->bytes, "a fill")) return device.error;
-  memset((void *)(uintptr_t)work->to, work->value, work->bytes);
-  sim_memory_wrote(sim_memory_find(&device.memory, work->to, work->bytes), work->to, work->bytes);
-  return OK;
-}
-
-static int run_until(stream_t *stream, int64_t position);
-
-static int run_work(const work_t *work) {
-  switch (work->kind) {
-    case WORK_LAUNCH: return run_launch(work);
-    case WORK_COPY: return run_copy(work);
-    case WORK_FILL: return run_fill(work);
-    case WORK_WAIT:
-      return work->event.stream ? run_until(work->event.stream, work->event.position) : OK;
-    case WORK_RECORD: return OK;
-  }
-  return OK;
-}
-
-// Does the stream's work up to |position|. A stream that waits for itself through another finds its own work
-// before the wait done.
-static int run_until(stream_t *stream, int64_t position) {
-  int64_t next = 0;
-  while (!device.error && !stream->running && stream->done < position && next < stream->queue.len) {
-    const work_t work = stream->queue.data[next++];
-    stream->running = true;
-    run_work(&work);
-    stream->running = false;
-    ++stream->done;
-    free(work.owned);
-  }
-  if (next) {
-    stream->queue.len -= next;
-    memmove(stream->queue.data, stream->queue.data + next,
-            sizeof *stream->queue.data * (size_t)stream->queue.len);
-  }
-  return device.error;
-}
-
-static int run_all(void) {
-  run_until(&default_stream, INT64_MAX);
-  for (int64_t s = 0; s < device.streams.len; ++s) run_until(device.streams.data[s], INT64_MAX);
-  return device.error;
-}
-
-static stream_t *stream_of(void *handle) { return handle ? handle : &default_stream; }
-
-enum { MAX_QUEUE = 4096 };
-
-static int push(void *handle, work_t work) {
-  stream_t *stream = stream_of(handle);
-  if (!device.ready || device.error) {
-    free(work.owned);
-    return device.ready ? device.error : NOT_INITIALIZED;
-  }
-  PTC_VEC_PUSH(&stream->queue, work);
-  return stream->queue.len > MAX_QUEUE ? run_until(stream, INT64_MAX) : OK;
-}
-
-static int64_t end_of(const stream_t *stream) { return stream->done + stream->queue.len; }
-
-#define LOCKED(expr)                    \
-  do {                                  \
-    pthread_mutex_lock(&device.lock);   \
-    const int code_ = (expr);           \
-    pthread_mutex_unlock(&device.lock); \
-    return code_;                       \
+// Evaluates with the lock of |device|, which may be NULL.
+#define LOCKED(device, expr)                  \
+  do {                                        \
+    sim_device_t *device_ = (device);         \
+    if (!device_) return SIM_INVALID_CONTEXT; \
+    pthread_mutex_lock(&device_->lock);       \
+    const int code_ = (expr);                 \
+    pthread_mutex_unlock(&device_->lock);     \
+    return code_;                             \
   } while (0)
+
+static sim_stream_t *stream_of(void *handle) {
+  return handle ? handle : current ? &current->default_stream : NULL;
+}
+
+static sim_device_t *device_of(void *handle) {
+  const sim_stream_t *stream = stream_of(handle);
+  return stream ? stream->device : NULL;
+}
 
 // --- options and counters
 
-EXPORT void ptc_gpusim_configure(bool checks, bool counters) {
-  pthread_mutex_lock(&device.lock);
-  device.options.checks = checks;
-  device.options.counters = counters;
-  device.memory.follow = checks;
-  pthread_mutex_unlock(&device.lock);
+EXPORT void ptc_gpusim_configure(bool checks, bool counters, int32_t num_devices) {
+  pthread_mutex_lock(&machine.lock);
+  machine.options.checks = checks;
+  machine.options.counters = counters;
+  if (num_devices) machine.num_devices = num_devices;
+  pthread_mutex_unlock(&machine.lock);
 }
 
 EXPORT bool ptc_gpusim_counters(int32_t index, const char **out_name,
                                 sim_counters_t *out_counters) {
-  pthread_mutex_lock(&device.lock);
-  const bool there = index >= 0 && index < device.counts.len;
+  pthread_mutex_lock(&machine.counts.lock);
+  const bool there = index >= 0 && index < machine.counts.len;
   if (there) {
-    *out_name = device.counts.data[index].name;
-    *out_counters = device.counts.data[index].counters;
+    *out_name = machine.counts.data[index].name;
+    *out_counters = machine.counts.data[index].counters;
   }
-  pthread_mutex_unlock(&device.lock);
+  pthread_mutex_unlock(&machine.counts.lock);
   return there;
 }
 
@@ -251,304 +78,413 @@ EXPORT bool ptc_gpusim_counters(int32_t index, const char **out_name,
 #define PTC_CU(field, symbol, params) EXPORT int symbol params;
 #include "runtime/cuda/driver_symbols.def"
 #undef PTC_CU
-EXPORT int cuEventCreate(void **event, unsigned flags);
-EXPORT int cuEventDestroy_v2(void *event);
-EXPORT int cuEventRecord(void *event, void *stream);
-EXPORT int cuEventQuery(void *event);
 EXPORT int cuEventSynchronize(void *event);
-EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
 EXPORT int cuCtxSynchronize(void);
 
 int cuGetErrorString(int code, const char **text) {
   static const struct {
     int code;
     const char *text;
-  } texts[] = {{OK, "no error"},
-               {INVALID_VALUE, "invalid argument"},
-               {OUT_OF_MEMORY, "out of memory"},
-               {NOT_INITIALIZED, "initialization error"},
-               {INVALID_DEVICE, "invalid device ordinal"},
-               {INVALID_PTX, "a PTX JIT compilation failed"},
-               {INVALID_HANDLE, "invalid resource handle"},
-               {NOT_FOUND, "named symbol not found"},
-               {NOT_READY, "device not ready"},
-               {ILLEGAL_ADDRESS, "an illegal memory access was encountered"},
-               {MISALIGNED_ADDRESS, "misaligned address"},
-               {LAUNCH_FAILED, "unspecified launch failure"}};
+  } texts[] = {{SIM_OK, "no error"},
+               {SIM_INVALID_VALUE, "invalid argument"},
+               {SIM_OUT_OF_MEMORY, "out of memory"},
+               {SIM_NOT_INITIALIZED, "initialization error"},
+               {SIM_INVALID_DEVICE, "invalid device ordinal"},
+               {SIM_INVALID_CONTEXT, "invalid device context"},
+               {SIM_INVALID_PTX, "a PTX JIT compilation failed"},
+               {SIM_INVALID_HANDLE, "invalid resource handle"},
+               {SIM_NOT_FOUND, "named symbol not found"},
+               {SIM_NOT_READY, "device not ready"},
+               {SIM_ILLEGAL_ADDRESS, "an illegal memory access was encountered"},
+               {SIM_MISALIGNED_ADDRESS, "misaligned address"},
+               {SIM_LAUNCH_FAILED, "unspecified launch failure"},
+               {SIM_UNKNOWN, "unknown error"}};
   *text = NULL;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i)
     if (texts[i].code == code) *text = texts[i].text;
-  pthread_mutex_lock(&device.lock);
-  if (code && device.report.len && (code == device.error || code == INVALID_PTX))
-    *text = device.report.data;
-  pthread_mutex_unlock(&device.lock);
-  return *text ? OK : INVALID_VALUE;
+  if (current) {
+    pthread_mutex_lock(&current->lock);
+    if (code && current->report.len && (code == current->error || code == SIM_INVALID_PTX))
+      *text = current->report.data;
+    pthread_mutex_unlock(&current->lock);
+  }
+  return *text ? SIM_OK : SIM_INVALID_VALUE;
 }
 
-static int init(void) {
-  if (!device.ready) {
-    device.ready = true;
-    device.options.checks |= is_on("PTC_GPUSIM_CHECKS");
-    device.options.counters |= is_on("PTC_GPUSIM_COUNTERS");
-    device.memory.follow = device.options.checks;
-    const char *memory = getenv("PTC_GPUSIM_MEMORY");
-    if (memory) device.memory.limit_bytes = strtoull(memory, NULL, 0);
+// The counts that the environment gives, where nobody has configured them.
+static void init(void) {
+  const char *devices = getenv("PTC_GPUSIM_DEVICES");
+  if (!machine.num_devices && devices) machine.num_devices = atoi(devices);
+  if (machine.num_devices < 1) machine.num_devices = 1;
+  if (machine.num_devices > SIM_MAX_DEVICES) machine.num_devices = SIM_MAX_DEVICES;
+  machine.options.checks |= is_on("PTC_GPUSIM_CHECKS");
+  machine.options.counters |= is_on("PTC_GPUSIM_COUNTERS");
+  const char *memory = getenv("PTC_GPUSIM_MEMORY");
+  for (int32_t d = 0; d < SIM_MAX_DEVICES; ++d) {
+    sim_device_init(&machine.devices[d], d, &machine.counts);
+    if (memory) machine.devices[d].memory.limit_bytes = strtoull(memory, NULL, 0);
   }
-  return OK;
+  machine.ready = true;
 }
 
 int cuInit(unsigned flags) {
-  if (flags) return INVALID_VALUE;
-  LOCKED(init());
+  if (flags) return SIM_INVALID_VALUE;
+  pthread_mutex_lock(&machine.lock);
+  if (!machine.ready) init();
+  pthread_mutex_unlock(&machine.lock);
+  return SIM_OK;
 }
 
 int cuDeviceGetCount(int *count) {
-  *count = 1;
-  return OK;
+  pthread_mutex_lock(&machine.lock);
+  *count = machine.num_devices;
+  pthread_mutex_unlock(&machine.lock);
+  return SIM_OK;
+}
+
+static sim_device_t *device_at(int ordinal) {
+  int count = 0;
+  cuDeviceGetCount(&count);
+  return ordinal >= 0 && ordinal < count ? &machine.devices[ordinal] : NULL;
 }
 
 int cuDeviceGet(int *out, int ordinal) {
   *out = ordinal;
-  return ordinal == 0 ? OK : INVALID_DEVICE;
+  return device_at(ordinal) ? SIM_OK : SIM_INVALID_DEVICE;
 }
 
-static int retain(void) {
-  ++device.retained;
-  return OK;
+// The options are those of the first one who wants the device. Devices share the cores.
+static int retain(sim_device_t *device) {
+  if (device->retained++) return SIM_OK;
+  pthread_mutex_lock(&machine.lock);
+  const int32_t num_devices = machine.num_devices;
+  device->options = machine.options;
+  pthread_mutex_unlock(&machine.lock);
+  const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  const int32_t threads = (int32_t)(cores > num_devices ? cores / num_devices : 1);
+  device->memory.follow = device->options.checks;
+  device->pool = sim_pool_create(num_devices > 1 ? threads : 0);
+  memset(device->injuries, 0, sizeof device->injuries);
+  memset(device->num_events, 0, sizeof device->num_events);
+  sim_device_injure(device, getenv("PTC_GPUSIM_FAULT"));
+  return SIM_OK;
 }
 
 int cuDevicePrimaryCtxRetain(void **context, int ordinal) {
-  *context = &device;
-  if (ordinal != 0) return INVALID_DEVICE;
-  LOCKED(retain());
-}
-
-// The context's state ends with it: errors, memory, streams.
-static int release(void) {
-  if (--device.retained > 0) return OK;
-  if (!device.error) run_all();
-  for (int64_t i = 0; i < default_stream.queue.len; ++i) free(default_stream.queue.data[i].owned);
-  PTC_VEC_FREE(&default_stream.queue);
-  sim_memory_deinit(&device.memory);
-  sim_pool_destroy(device.pool);
-  device.pool = NULL;
-  device.error = OK;
-  ptc_str_deinit(&device.report);
-  return OK;
+  sim_device_t *device = device_at(ordinal);
+  *context = device;
+  if (!device) return SIM_INVALID_DEVICE;
+  LOCKED(device, retain(device));
 }
 
 int cuDevicePrimaryCtxRelease_v2(int ordinal) {
-  if (ordinal != 0) return INVALID_DEVICE;
-  LOCKED(release());
+  sim_device_t *device = device_at(ordinal);
+  if (!device) return SIM_INVALID_DEVICE;
+  pthread_mutex_lock(&device->lock);
+  const bool last = --device->retained == 0;
+  if (last && !device->error) sim_device_run_all(device);
+  pthread_mutex_unlock(&device->lock);
+  if (last) sim_device_close(device);
+  return SIM_OK;
 }
 
 int cuCtxSetCurrent(void *context) {
-  return context == NULL || context == &device ? OK : INVALID_HANDLE;
+  const sim_device_t *device = context;
+  if (device && (device < machine.devices || device >= machine.devices + SIM_MAX_DEVICES))
+    return SIM_INVALID_HANDLE;
+  current = context;
+  return SIM_OK;
 }
 
-int cuCtxSynchronize(void) { LOCKED(run_all()); }
+int cuCtxSynchronize(void) { LOCKED(current, sim_device_run_all(current)); }
 
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
+  if (!current) return SIM_INVALID_CONTEXT;
   const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-  pthread_mutex_lock(&device.lock);
-  const size_t total =
-      device.memory.limit_bytes ? device.memory.limit_bytes : (size_t)pages * (size_t)size;
-  const size_t used = device.memory.used_bytes;
-  pthread_mutex_unlock(&device.lock);
+  pthread_mutex_lock(&current->lock);
+  const size_t limit = current->memory.limit_bytes, used = current->memory.used_bytes;
+  pthread_mutex_unlock(&current->lock);
+  const size_t total = limit ? limit : (size_t)pages * (size_t)size;
   *total_bytes = total;
   *free_bytes = used < total ? total - used : 0;
-  return OK;
+  return SIM_OK;
 }
 
 static int allocate(uint64_t *address, size_t bytes) {
-  if (device.error) return device.error;
-  if (!bytes) return INVALID_VALUE;
-  *address = sim_memory_alloc(&device.memory, bytes);
-  return *address ? OK : OUT_OF_MEMORY;
+  if (current->error) return current->error;
+  if (!bytes) return SIM_INVALID_VALUE;
+  if (sim_device_is_injured(current, SIM_INJURY_MEMORY)) return SIM_OUT_OF_MEMORY;
+  *address = sim_memory_alloc(&current->memory, bytes);
+  return *address ? SIM_OK : SIM_OUT_OF_MEMORY;
 }
 
-int cuMemAlloc_v2(uint64_t *address, size_t bytes) { LOCKED(allocate(address, bytes)); }
+int cuMemAlloc_v2(uint64_t *address, size_t bytes) { LOCKED(current, allocate(address, bytes)); }
 
 static int release_memory(uint64_t address) {
-  run_all();
-  return sim_memory_free(&device.memory, address) ? OK : INVALID_VALUE;
+  sim_device_run_all(current);
+  return sim_memory_free(&current->memory, address) ? SIM_OK : SIM_INVALID_VALUE;
 }
 
-int cuMemFree_v2(uint64_t address) { LOCKED(release_memory(address)); }
+int cuMemFree_v2(uint64_t address) { LOCKED(current, release_memory(address)); }
 
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
+  if (!device_of(stream)) return SIM_INVALID_CONTEXT;
   // The host's memory may change as soon as the call is back.
   void *copy = ptc_xmalloc(bytes + 1);
   memcpy(copy, from, bytes);
-  LOCKED(push(
-      stream,
-      (work_t){.kind = WORK_COPY, .to = to, .bytes = bytes, .to_device = true, .owned = copy}));
+  const sim_work_t work = {
+      .kind = SIM_WORK_COPY, .to = to, .bytes = bytes, .to_device = true, .owned = copy};
+  LOCKED(device_of(stream), sim_stream_push(stream_of(stream), work));
 }
 
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
-  LOCKED(push(stream, (work_t){.kind = WORK_COPY,
-                               .to = (uint64_t)(uintptr_t)to,
-                               .from = from,
-                               .bytes = bytes,
-                               .from_device = true}));
+  const sim_work_t work = {.kind = SIM_WORK_COPY,
+                           .to = (uint64_t)(uintptr_t)to,
+                           .from = from,
+                           .bytes = bytes,
+                           .from_device = true};
+  LOCKED(device_of(stream), sim_stream_push(stream_of(stream), work));
 }
 
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
-  LOCKED(push(stream, (work_t){.kind = WORK_COPY,
-                               .to = to,
-                               .from = from,
-                               .bytes = bytes,
-                               .to_device = true,
-                               .from_device = true}));
+  const sim_work_t work = {.kind = SIM_WORK_COPY,
+                           .to = to,
+                           .from = from,
+                           .bytes = bytes,
+                           .to_device = true,
+                           .from_device = true};
+  LOCKED(device_of(stream), sim_stream_push(stream_of(stream), work));
+}
+
+// Between device memory alone.
+int cuMemcpy2DAsync_v2(const ptc_cuda_copy_2d_t *copy, void *stream) {
+  if (copy->from_type != PTC_CUDA_MEMORY_DEVICE || copy->to_type != PTC_CUDA_MEMORY_DEVICE ||
+      copy->width > copy->from_pitch || copy->width > copy->to_pitch)
+    return SIM_INVALID_VALUE;
+  if (!copy->width || !copy->height) return SIM_OK;
+  const sim_work_t work = {.kind = SIM_WORK_COPY,
+                           .to = copy->to + copy->to_y * copy->to_pitch + copy->to_x,
+                           .from = copy->from + copy->from_y * copy->from_pitch + copy->from_x,
+                           .bytes = copy->width,
+                           .rows = copy->height,
+                           .to_pitch = copy->to_pitch,
+                           .from_pitch = copy->from_pitch,
+                           .to_device = true,
+                           .from_device = true};
+  LOCKED(device_of(stream), sim_stream_push(stream_of(stream), work));
 }
 
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t count, void *stream) {
-  LOCKED(push(stream, (work_t){.kind = WORK_FILL, .to = to, .bytes = count, .value = value}));
+  const sim_work_t work = {.kind = SIM_WORK_FILL, .to = to, .bytes = count, .value = value};
+  LOCKED(device_of(stream), sim_stream_push(stream_of(stream), work));
 }
 
+// --- streams
+
 static int create_stream(void **out) {
-  stream_t *stream = ptc_xmalloc(sizeof *stream);
-  *stream = (stream_t){0};
-  PTC_VEC_PUSH(&device.streams, stream);
+  sim_stream_t *stream = ptc_xmalloc(sizeof *stream);
+  *stream = (sim_stream_t){.device = current};
+  PTC_VEC_PUSH(&current->streams, stream);
   *out = stream;
-  return OK;
+  return SIM_OK;
 }
 
 int cuStreamCreate(void **stream, unsigned flags) {
   (void)flags;
-  LOCKED(create_stream(stream));
+  LOCKED(current, create_stream(stream));
 }
 
-int cuStreamSynchronize(void *stream) { LOCKED(run_until(stream_of(stream), INT64_MAX)); }
-
-static int destroy_stream(stream_t *stream) {
-  run_until(stream, INT64_MAX);
-  for (int64_t i = 0; i < stream->queue.len; ++i) free(stream->queue.data[i].owned);
-  PTC_VEC_FREE(&stream->queue);
-  for (int64_t s = 0; s < device.streams.len; ++s)
-    if (device.streams.data[s] == stream) {
-      device.streams.data[s] = device.streams.data[--device.streams.len];
-      free(stream);
-      return OK;
-    }
-  return INVALID_HANDLE;
+int cuStreamSynchronize(void *stream) {
+  LOCKED(device_of(stream), sim_stream_run(stream_of(stream), INT64_MAX));
 }
 
-static int destroy_stream_and_list(stream_t *stream) {
-  const int code = destroy_stream(stream);
-  if (!device.streams.len) PTC_VEC_FREE(&device.streams);
-  return code;
+// Whoever asks waits for it: so it is to be done.
+static int query_stream(sim_stream_t *stream) {
+  if (stream->device->error) return stream->device->error;
+  if (stream->head == stream->queue.len && !stream->running) return SIM_OK;
+  sim_stream_start(stream);
+  return SIM_NOT_READY;
 }
 
-int cuStreamDestroy_v2(void *stream) { LOCKED(destroy_stream_and_list(stream)); }
+int cuStreamQuery(void *stream) { LOCKED(device_of(stream), query_stream(stream_of(stream))); }
+
+static int destroy_stream(sim_stream_t *stream) {
+  sim_device_t *device = stream->device;
+  sim_stream_run(stream, INT64_MAX);
+  for (int64_t s = 0; s < device->streams.len; ++s) {
+    if (device->streams.data[s] != stream) continue;
+    device->streams.data[s] = device->streams.data[--device->streams.len];
+    if (!device->streams.len) PTC_VEC_FREE(&device->streams);
+    // After an error its thread may still be in it.
+    while (stream->running) pthread_cond_wait(&device->changed, &device->lock);
+    sim_stream_deinit(stream);
+    free(stream);
+    return SIM_OK;
+  }
+  return SIM_INVALID_HANDLE;
+}
+
+int cuStreamDestroy_v2(void *stream) {
+  LOCKED(stream ? device_of(stream) : NULL, destroy_stream(stream));
+}
 
 // --- events
 
 int cuEventCreate(void **event, unsigned flags) {
   (void)flags;
-  event_t *made = ptc_xmalloc(sizeof *made);
-  *made = (event_t){0};
+  sim_event_t *made = ptc_xmalloc(sizeof *made);
+  *made = (sim_event_t){0};
   *event = made;
-  return OK;
+  return SIM_OK;
 }
 
 int cuEventDestroy_v2(void *event) {
   free(event);
-  return OK;
+  return SIM_OK;
 }
 
-static int record(event_t *event, void *handle) {
-  const int code = push(handle, (work_t){.kind = WORK_RECORD});
-  event->stream = stream_of(handle);
-  event->position = end_of(event->stream);
+static int record(sim_event_t *event, sim_stream_t *stream) {
+  const int code = sim_stream_push(stream, (sim_work_t){.kind = SIM_WORK_RECORD});
+  event->stream = stream;
+  event->position = sim_stream_end(stream);
   return code;
 }
 
-int cuEventRecord(void *event, void *stream) { LOCKED(record(event, stream)); }
+int cuEventRecord(void *event, void *stream) {
+  LOCKED(device_of(stream), record(event, stream_of(stream)));
+}
 
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
   (void)flags;
-  LOCKED(push(stream, (work_t){.kind = WORK_WAIT, .event = *(event_t *)event}));
+  const sim_work_t work = {.kind = SIM_WORK_WAIT, .event = *(sim_event_t *)event};
+  LOCKED(device_of(stream), sim_stream_push(stream_of(stream), work));
 }
 
-static int query(const event_t *event) {
-  if (device.error) return device.error;
-  return !event->stream || event->stream->done >= event->position ? OK : NOT_READY;
+static int query(const sim_event_t *event) {
+  const sim_stream_t *stream = event->stream;
+  if (stream->device->error) return stream->device->error;
+  return stream->done >= event->position ? SIM_OK : SIM_NOT_READY;
 }
 
-int cuEventQuery(void *event) { LOCKED(query(event)); }
-
-static int synchronize(const event_t *event) {
-  return event->stream ? run_until(event->stream, event->position) : OK;
+int cuEventQuery(void *event) {
+  const sim_event_t *e = event;
+  if (!e->stream) return SIM_OK;
+  LOCKED(e->stream->device, query(e));
 }
 
-int cuEventSynchronize(void *event) { LOCKED(synchronize(event)); }
+int cuEventSynchronize(void *event) {
+  const sim_event_t *e = event;
+  if (!e->stream) return SIM_OK;
+  LOCKED(e->stream->device, sim_stream_run(e->stream, e->position));
+}
+
+// --- for the simulated NCCL
+
+int ptc_gpusim_enqueue(void *stream, ptc_gpusim_shared_fn_t run, void *arg) {
+  const sim_work_t work = {.kind = SIM_WORK_SHARED, .run = run, .owned = arg};
+  if (!device_of(stream)) free(arg);
+  LOCKED(device_of(stream), sim_stream_push(stream_of(stream), work));
+}
+
+int ptc_gpusim_current(void) { return current ? current->ordinal : -1; }
+
+int ptc_gpusim_device_of(void *stream) {
+  const sim_device_t *device = device_of(stream);
+  return device ? device->ordinal : -1;
+}
+
+bool ptc_gpusim_touch(int ordinal, uint64_t address, uint64_t bytes, bool writes) {
+  sim_device_t *device = &machine.devices[ordinal];
+  pthread_mutex_lock(&device->lock);
+  const sim_alloc_t *alloc = sim_memory_find(&device->memory, address, bytes);
+  if (alloc && writes) sim_memory_wrote(alloc, address, bytes);
+  pthread_mutex_unlock(&device->lock);
+  return alloc != NULL;
+}
+
+bool ptc_gpusim_nccl_fails(int ordinal) {
+  sim_device_t *device = &machine.devices[ordinal];
+  pthread_mutex_lock(&device->lock);
+  const bool fails = sim_device_is_injured(device, SIM_INJURY_NCCL);
+  pthread_mutex_unlock(&device->lock);
+  return fails;
+}
+
+bool ptc_gpusim_is_closing(int ordinal) {
+  sim_device_t *device = &machine.devices[ordinal];
+  pthread_mutex_lock(&device->lock);
+  const bool closing = device->closing;
+  pthread_mutex_unlock(&device->lock);
+  return closing;
+}
 
 // --- modules
 
-static int load(void **out, const char *text) {
+static int load(sim_device_t *device, void **out, const char *text) {
   if (strncmp(text,
               "\x7f"
               "ELF",
               4) == 0) {
-    ptc_str_deinit(&device.report);
-    ptc_str_append(&device.report,
+    ptc_str_deinit(&device->report);
+    ptc_str_append(&device->report,
                    "the GPU simulator runs PTX, not machine code: compile for compute_80");
-    return INVALID_PTX;
+    return SIM_INVALID_PTX;
   }
   sim_module_t *module = ptc_xmalloc(sizeof *module);
   ptc_diag_t diag;
   ptc_diag_init(&diag);
-  const ptc_status_t status = sim_module_load(&diag, &device.memory, "kernel.ptx", text, module);
+  const ptc_status_t status = sim_module_load(&diag, &device->memory, "kernel.ptx", text, module);
   if (status == PTC_OK) {
     *out = module;
   } else {
-    ptc_str_deinit(&device.report);
+    ptc_str_deinit(&device->report);
     for (int64_t i = 0; i < diag.num_items; ++i)
-      ptc_str_printf(&device.report, "%sPTX line %" PRId32 ": %s", i ? "; " : "",
+      ptc_str_printf(&device->report, "%sPTX line %" PRId32 ": %s", i ? "; " : "",
                      diag.items[i].loc.line, diag.items[i].message);
-    sim_module_unload(&device.memory, module);
+    sim_module_unload(&device->memory, module);
     free(module);
   }
   ptc_diag_deinit(&diag);
-  return status == PTC_OK ? OK : INVALID_PTX;
+  return status == PTC_OK ? SIM_OK : SIM_INVALID_PTX;
 }
 
-int cuModuleLoadData(void **module, const void *image) { LOCKED(load(module, image)); }
+int cuModuleLoadData(void **module, const void *image) {
+  LOCKED(current, load(current, module, image));
+}
 
-static int unload(sim_module_t *module) {
-  run_all();
-  sim_module_unload(&device.memory, module);
+static int unload(sim_device_t *device, sim_module_t *module) {
+  sim_device_run_all(device);
+  sim_module_unload(&device->memory, module);
   free(module);
-  return OK;
+  return SIM_OK;
 }
 
-int cuModuleUnload(void *module) { LOCKED(unload(module)); }
+int cuModuleUnload(void *module) { LOCKED(current, unload(current, module)); }
 
 int cuModuleGetFunction(void **function, void *module, const char *name) {
   const sim_program_t *program = sim_module_find(module, name);
   *function = (void *)(uintptr_t)program;
-  return program ? OK : NOT_FOUND;
+  return program ? SIM_OK : SIM_NOT_FOUND;
 }
 
 // The parameters are copied: one host address for each parameter of the entry.
-static int launch(const sim_program_t *program, work_t work, void *stream, void **params) {
-  if (!device.pool) device.pool = sim_pool_create(0);
+static int launch(const sim_program_t *program, sim_work_t work, sim_stream_t *stream,
+                  void **params) {
   unsigned char *copy = ptc_xmalloc((size_t)program->param_bytes + 1);
   for (int32_t p = 0; p < program->num_params; ++p)
     memcpy(copy + program->params[p].offset, params[p], (size_t)program->params[p].bytes);
   work.program = program;
   work.owned = copy;
-  return push(stream, work);
+  return sim_stream_push(stream, work);
 }
 
 int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                    void *stream, void **params, void **extra) {
-  if (extra || !function) return INVALID_VALUE;
-  const work_t work = {.kind = WORK_LAUNCH,
-                       .grid = {grid_x, grid_y, grid_z},
-                       .block = {block_x, block_y, block_z},
-                       .dynamic_bytes = shared_bytes};
-  LOCKED(launch(function, work, stream, params));
+  if (extra || !function) return SIM_INVALID_VALUE;
+  const sim_work_t work = {.kind = SIM_WORK_LAUNCH,
+                           .grid = {grid_x, grid_y, grid_z},
+                           .block = {block_x, block_y, block_z},
+                           .dynamic_bytes = shared_bytes};
+  LOCKED(device_of(stream), launch(function, work, stream_of(stream), params));
 }

@@ -148,6 +148,7 @@ ptc_status_t ptc_local_check(const ptc_local_t *local, ptc_diag_t *diag);
 ptc_status_t ptc_local_fail(ptc_local_t *local, ptc_diag_t *diag, ptc_comm_end_t end,
                             const char *format, ...) __attribute__((format(printf, 4, 5)));
 void ptc_local_abort(ptc_comm_t *comm, const char *reason);
+ptc_status_t ptc_local_poll(ptc_comm_t *comm, ptc_diag_t *diag);
 void ptc_local_set_context(ptc_comm_t *comm, const char *step, ptc_loc_t loc);
 
 // --- group.c

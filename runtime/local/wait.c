@@ -202,6 +202,20 @@ static ptc_status_t look_up(ptc_local_t *local, ptc_diag_t *diag, ptc_local_sign
                         now_s() - start_s, theirs, rest);
 }
 
+// A rank that has left has done its part: whoever needs more of it finds out in a wait.
+ptc_status_t ptc_local_poll(ptc_comm_t *comm, ptc_diag_t *diag) {
+  ptc_local_t *local = (ptc_local_t *)comm;
+  PTC_TRY(ptc_local_check(local, diag));
+  for (int32_t r = 0; r < comm->world; r++) {
+    if (r == comm->rank || !has_died(local, r)) continue;
+    if (atomic_load(&local->world->records[r].state) == PTC_LOCAL_CLOSED) continue;
+    char mine[DESCRIPTION];
+    describe(local, comm->rank, mine);
+    return ptc_local_fail(local, diag, PTC_COMM_LOST, "rank %d has died; %s waits for it", r, mine);
+  }
+  return PTC_OK;
+}
+
 static ptc_status_t wait_long(ptc_local_t *local, ptc_diag_t *diag, ptc_local_signal_t *signal,
                               uint64_t value, int32_t peer) {
   ptc_local_record_t *record = &local->world->records[local->comm.rank];

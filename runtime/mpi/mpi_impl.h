@@ -76,6 +76,7 @@ ptc_status_t ptc_mpi_check(ptc_mpi_t *mpi, ptc_diag_t *diag);
 ptc_status_t ptc_mpi_fail(ptc_mpi_t *mpi, ptc_diag_t *diag, ptc_comm_end_t end, const char *format,
                           ...) __attribute__((format(printf, 4, 5)));
 void ptc_mpi_abort(ptc_comm_t *comm, const char *reason);
+ptc_status_t ptc_mpi_poll(ptc_comm_t *comm, ptc_diag_t *diag);
 // One turn of waiting for |peer| since |start_s|, the |turn|-th: fails when the run has ended or when it takes too long.
 ptc_status_t ptc_mpi_turn(ptc_mpi_t *mpi, ptc_diag_t *diag, int32_t peer, double start_s,
                           int64_t turn);

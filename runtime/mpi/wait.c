@@ -81,6 +81,12 @@ ptc_status_t ptc_mpi_check(ptc_mpi_t *mpi, ptc_diag_t *diag) {
   return mpi->has_ended ? report(mpi, diag) : PTC_OK;
 }
 
+ptc_status_t ptc_mpi_poll(ptc_comm_t *comm, ptc_diag_t *diag) {
+  ptc_mpi_t *mpi = (ptc_mpi_t *)comm;
+  look_for_notice(mpi);
+  return ptc_mpi_check(mpi, diag);
+}
+
 ptc_status_t ptc_mpi_turn(ptc_mpi_t *mpi, ptc_diag_t *diag, int32_t peer, double start_s,
                           int64_t turn) {
   if (turn % TURNS_PER_LOOK == TURNS_PER_LOOK - 1) {

@@ -214,7 +214,24 @@ static int64_t num_in_bytes(const comm_case_t *test, int32_t p) {
   return array_bytes(&test->parts[p].in);
 }
 
-static void make_arrays(const comm_case_t *test, int32_t me, arrays_t *arrays) {
+static void *host_alloc(void *arg, size_t bytes) {
+  (void)arg;
+  return malloc(bytes);
+}
+
+static void host_free(void *arg, void *memory) {
+  (void)arg;
+  free(memory);
+}
+
+static ptc_status_t host_finish(void *arg, ptc_diag_t *diag) {
+  (void)arg;
+  (void)diag;
+  return PTC_OK;
+}
+
+static void make_arrays(const comm_case_t *test, int32_t me, const comm_memory_t *memory,
+                        arrays_t *arrays) {
   const int64_t elem = ptc_dtype_bytes(test->collective.dtype);
   for (int32_t p = 0; p < test->collective.num_parts; p++) {
     const int64_t bytes[2] = {num_in_bytes(test, p), array_bytes(&test->parts[p].out)};
@@ -222,7 +239,7 @@ static void make_arrays(const comm_case_t *test, int32_t me, arrays_t *arrays) {
       // A chunk in its own place may reach beyond a row that ends before it.
       arrays->bytes[2 * p + i] = bytes[i];
       const size_t room = (size_t)(bytes[i] + bytes[0] + 2 * GUARD);
-      arrays->memory[2 * p + i] = malloc(room);
+      arrays->memory[2 * p + i] = memory->alloc(memory->arg, room);
       memset(arrays->memory[2 * p + i], 0xa5, room);
       arrays->args[2 * p + i] = arrays->memory[2 * p + i] + GUARD;
     }
@@ -287,17 +304,21 @@ static int64_t count_wrong(const comm_case_t *test, int32_t me, const arrays_t *
 }
 
 int64_t comm_case_run(const comm_case_t *test, ptc_comm_t *comm, ptc_diag_t *diag, int32_t group,
-                      int32_t me) {
+                      int32_t me, const comm_memory_t *memory) {
+  static const comm_memory_t host = {host_alloc, host_free, host_finish, NULL};
+  if (!memory) memory = &host;
   arrays_t arrays = {0};
-  make_arrays(test, me, &arrays);
+  make_arrays(test, me, memory, &arrays);
   ptc_collective_t collective = test->collective;
   collective.parts = (ptc_collective_part_t *)test->parts;
   const int64_t before = ptc_comm_bytes(comm, group, collective.kind);
   int64_t num_wrong = ptc_comm_collective(comm, diag, group, &collective, arrays.args) != PTC_OK;
+  num_wrong += memory->finish(memory->arg, diag) != PTC_OK;
   int64_t bytes_read = 0;
   for (int32_t p = 0; p < collective.num_parts; p++)
     if (num_wrong == 0) num_wrong += count_wrong(test, me, &arrays, p, &bytes_read);
   num_wrong += ptc_comm_bytes(comm, group, collective.kind) - before != bytes_read;
-  for (int32_t i = 0; i < 2 * collective.num_parts; i++) free(arrays.memory[i]);
+  for (int32_t i = 0; i < 2 * collective.num_parts; i++)
+    memory->free(memory->arg, arrays.memory[i]);
   return num_wrong;
 }

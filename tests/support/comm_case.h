@@ -22,11 +22,19 @@ typedef struct comm_case_s {
   int32_t size;  // of the group
 } comm_case_t;
 
+// Where arrays lie: memory that the host can read and write once |finish| has waited for the device.
+typedef struct comm_memory_s {
+  void *(*alloc)(void *arg, size_t bytes);
+  void (*free)(void *arg, void *memory);
+  ptc_status_t (*finish)(void *arg, ptc_diag_t *diag);
+  void *arg;
+} comm_memory_t;
+
 // A random collective of a group of |size|; the same for all that have the same |seed|.
 void comm_case_random(comm_case_t *test, uint64_t seed, int32_t size);
 // Member |me| calls it in |group|; how many bytes of its results are wrong, and one more if it failed or if the bytes that
-// were counted are not those that the definition has. Guard bytes lie around the results.
+// were counted are not those that the definition has. Guard bytes lie around the results. |memory| NULL: the host's.
 int64_t comm_case_run(const comm_case_t *test, ptc_comm_t *comm, ptc_diag_t *diag, int32_t group,
-                      int32_t me);
+                      int32_t me, const comm_memory_t *memory);
 
 #endif  // PTC_TESTS_SUPPORT_COMM_CASE_H_

@@ -10,12 +10,12 @@
 #define RANDOM_MODEL_FORMS(X)                                                                      \
   X(GATHER, "gather")                                                                              \
   X(GATHERS, "several gathers")                                                                    \
-  X(SHIFT, "shift") X(PADDED, "padded") X(CONSTANT_PLACE, "integer place")                         \
-      X(REVERSED, "reversed place") X(DIAGONAL, "diagonal") X(SPLIT, "tuple split") X(             \
-          MERGE, "tuple merge") X(CONTRACTION, "contraction")                                      \
-          X(N_ARY, "contraction of several factors") X(REDUCTION, "explicit reduction") X(         \
-              SCAN, "scan") X(CONCAT, "concat") X(WHERE, "where") X(INDEX, "index()")              \
-              X(WHOLE, "whole-tensor arithmetic") X(REPEAT, "repeat") X(                           \
+  X(SHIFT, "shift")                                                                                \
+  X(PADDED, "padded") X(CONSTANT_PLACE, "integer place") X(REVERSED, "reversed place")             \
+      X(DIAGONAL, "diagonal") X(SPLIT, "tuple split") X(MERGE, "tuple merge") X(                   \
+          CONTRACTION, "contraction") X(N_ARY, "contraction of several factors")                   \
+          X(REDUCTION, "explicit reduction") X(SCAN, "scan") X(CONCAT, "concat") X(WHERE, "where") \
+              X(INDEX, "index()") X(WHOLE, "whole-tensor arithmetic") X(REPEAT, "repeat") X(       \
                   PERIOD, "repeat with a period") X(RUNS, "repeat with runs")                      \
                   X(SIZES, "sizes per turn") X(NESTED, "nested repeat") X(IF, "if") X(             \
                       TIED, "tied parameter") X(SHARED, "shared instance") X(ALIAS, "alias layer") \

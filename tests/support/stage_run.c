@@ -209,7 +209,8 @@ static bool compare_results(const stage_run_t *run, ptc_interp_t *whole, const p
       int copies = 0;
       const double *there = find_result(run, train ? "train.end" : "eval.end", result, i, &copies);
       const int64_t count = all / parts;
-      if (copies >= 1 && there && equal(tensor->data + i * count, there, count, tolerance)) continue;
+      if (copies >= 1 && there && equal(tensor->data + i * count, there, count, tolerance))
+        continue;
       ptc_str_printf(report, "result %s of turn %lld %s",
                      result->kind == PTC_RESULT_VALUE ? result->name : result->global->path,
                      (long long)i, copies >= 1 ? "differs" : "is nowhere");

@@ -62,7 +62,7 @@ static int64_t run_cases(ptc_comm_t *comm, ptc_diag_t *diag, void *arg) {
     const int32_t i = (int32_t)(c % NUM_PARTITIONS);
     comm_case_t test;
     comm_case_random(&test, script->seed + 1000003 * (uint64_t)c + (uint64_t)numbers[i], sizes[i]);
-    const int64_t wrong = comm_case_run(&test, comm, diag, groups[i], members[i]);
+    const int64_t wrong = comm_case_run(&test, comm, diag, groups[i], members[i], NULL);
     if (wrong != 0)
       printf("rank %d of %d: case %lld, %s of %s, group of %d: %lld wrong\n", comm->rank,
              comm->world, (long long)c, ptc_collective_name(test.collective.kind),

@@ -1,0 +1,99 @@
+// NCCL through dlopen.
+#include "runtime/nccl/library.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/base/str.h"
+
+static const char *const library_names[] = {"libnccl.so.2", "libnccl.so"};
+
+// It keeps threads of its own: it is never unmapped.
+static void *open_file(const char *path, ptc_str_t *tried) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!library) ptc_str_printf(tried, "%s%s", tried->len ? ", " : "", path);
+  return library;
+}
+
+// Tries |folder||below|/NAME for every name (|folder| NULL: the loader's own search).
+static void *open_in(const char *folder, const char *below, ptc_str_t *tried) {
+  void *library = NULL;
+  for (size_t i = 0; i < sizeof library_names / sizeof *library_names && !library; ++i) {
+    ptc_str_t path = {0};
+    if (folder) ptc_str_printf(&path, "%s%s/", folder, below);
+    ptc_str_append(&path, library_names[i]);
+    library = open_file(path.data, tried);
+    ptc_str_deinit(&path);
+  }
+  return library;
+}
+
+static void *open_library(ptc_str_t *tried) {
+  const char *file = getenv("PTC_NCCL"), *folder = getenv("PTC_NCCL_DIR"),
+             *home = getenv("CUDA_HOME");
+  if (file) return open_file(file, tried);
+  void *library = folder ? open_in(folder, "", tried) : NULL;
+  if (!library) library = open_in(NULL, "", tried);
+  if (!library && home) library = open_in(home, "/lib64", tried);
+  return library ? library : open_in("/usr/local/cuda", "/lib64", tried);
+}
+
+ptc_nccl_config_t ptc_nccl_config(void) {
+  return (ptc_nccl_config_t){.bytes = sizeof(ptc_nccl_config_t),
+                             .magic = 0xcafebeef,
+                             .version = 21800,
+                             .cluster = INT_MIN,
+                             .least_blocks = INT_MIN,
+                             .most_blocks = INT_MIN,
+                             .share = INT_MIN};
+}
+
+static ptc_nccl_t *missing(ptc_diag_t *diag, ptc_nccl_t *nccl, const char *what) {
+  ptc_error(diag, (ptc_loc_t){0}, PTC_DEVICE, "nccl-missing",
+            "the NCCL library that was found %s; ptc needs NCCL 2.14 or later (PTC_NCCL names its "
+            "file)",
+            what);
+  ptc_nccl_close(nccl);
+  return NULL;
+}
+
+ptc_nccl_t *ptc_nccl_open(ptc_diag_t *diag) {
+  ptc_str_t tried = {0};
+  void *library = open_library(&tried);
+  if (!library)
+    ptc_error(diag, (ptc_loc_t){0}, PTC_DEVICE, "nccl-missing",
+              "NCCL, by which GPUs exchange data, was not found (tried %s); install it, or the "
+              "Python package nvidia-nccl-cu12 or -cu13, and name its folder in PTC_NCCL_DIR",
+              tried.data ? tried.data : "");
+  ptc_str_deinit(&tried);
+  if (!library) return NULL;
+  ptc_nccl_t *nccl = calloc(1, sizeof *nccl);
+  if (!nccl) ptc_oom(sizeof *nccl);
+  nccl->library = library;
+  const char *absent = NULL;
+  // ISO C knows no cast from object to function pointer; POSIX promises that the bits agree.
+#define PTC_NCCL(required, type, name, params)              \
+  {                                                         \
+    void *symbol = dlsym(library, "nccl" #name);            \
+    if (!symbol && (required)) absent = "lacks nccl" #name; \
+    memcpy(&nccl->name, &symbol, sizeof symbol);            \
+  }
+#include "runtime/nccl/nccl_symbols.def"
+#undef PTC_NCCL
+  if (absent) return missing(diag, nccl, absent);
+  int version = 0;
+  if (nccl->GetVersion(&version) != PTC_NCCL_SUCCESS || version < PTC_NCCL_LEAST_VERSION)
+    return missing(diag, nccl, "is too old");
+  nccl->version = version;
+  const char *split = getenv("PTC_NCCL_SPLIT");
+  if (split && strcmp(split, "0") == 0) nccl->CommSplit = NULL;
+  return nccl;
+}
+
+void ptc_nccl_close(ptc_nccl_t *nccl) {
+  if (!nccl) return;
+  dlclose(nccl->library);
+  free(nccl);
+}

@@ -1,0 +1,20 @@
+// Ranks that each have a GPU, and exchange what lies on it through NCCL.
+#ifndef PTC_RUNTIME_NCCL_NCCL_H_
+#define PTC_RUNTIME_NCCL_NCCL_H_
+
+#include "runtime/communicator.h"
+#include "runtime/device.h"
+
+// The endpoint of the rank of |host| whose GPU is |device|; all ranks open theirs. Addresses are the GPU's, and
+// collectives, send and recv come back when they are queued behind what |device| has to do, and are done in that
+// order. Barriers and what ranks agree upon are those of |host|, which also names who does not call the same: the first
+// calls of each group are compared before they are queued. While the device is waited for (device.h), errors of NCCL,
+// of other ranks, and the watchdog end the wait, after all of the endpoint's NCCL communicators have been aborted: those
+// of groups, the latest first, then that of all ranks. Keeps |device| and |host| (not owned), which outlive it.
+//
+// Sums: NCCL promises no order, and adds f16 and bf16 in their own precision between ranks; a maximum may drop NaN.
+// Diagnostics beside those of |host|: "nccl-missing" (library.h), "nccl-failed" (PTC_DEVICE; NCCL's own words).
+ptc_status_t ptc_comm_open_nccl(ptc_diag_t *diag, ptc_device_t *device, ptc_comm_t *host,
+                                ptc_comm_t **out_comm);
+
+#endif  // PTC_RUNTIME_NCCL_NCCL_H_
