@@ -100,6 +100,10 @@ void ptc_comm_set_context(ptc_comm_t *comm, const char *step, ptc_loc_t loc) {
   comm->vtable->set_context(comm, step, loc);
 }
 
+void ptc_comm_set_stream(ptc_comm_t *comm, int32_t stream) {
+  if (comm->vtable->set_stream) comm->vtable->set_stream(comm, stream);
+}
+
 void ptc_comm_set_limit(ptc_comm_t *comm, double seconds) {
   comm->vtable->set_limit(comm, seconds);
 }

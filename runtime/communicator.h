@@ -39,6 +39,7 @@ typedef struct ptc_comm_vtable_s {
   ptc_status_t (*poll)(ptc_comm_t *comm, ptc_diag_t *diag);
   void (*abort)(ptc_comm_t *comm, const char *reason);
   void (*set_context)(ptc_comm_t *comm, const char *step, ptc_loc_t loc);
+  void (*set_stream)(ptc_comm_t *comm, int32_t stream);  // optional: there are no streams
   void (*set_limit)(ptc_comm_t *comm, double seconds);
   int64_t (*bytes)(const ptc_comm_t *comm, int32_t group, ptc_collective_kind_t kind);
   int64_t (*received)(const ptc_comm_t *comm, int32_t peer);
@@ -96,6 +97,8 @@ void ptc_comm_abort(ptc_comm_t *comm, const char *reason);
 // What this rank is doing, for diagnostics of all ranks: "step 17 all_reduce over tp of grad.wq", and where that
 // stands in the .ptm (|loc| may be zero). The text is copied (and cut at 120 bytes or so). Cheap.
 void ptc_comm_set_context(ptc_comm_t *comm, const char *step, ptc_loc_t loc);
+// Of a communicator between devices: what it is given from now on goes to that stream of the plan's; first, to 0.
+void ptc_comm_set_stream(ptc_comm_t *comm, int32_t stream);
 // The watchdog's limit: how long this rank waits for others before it ends the run. 0: forever.
 void ptc_comm_set_limit(ptc_comm_t *comm, double seconds);
 

@@ -278,6 +278,7 @@ static ptc_status_t run_collective(ptc_diag_t *diag, ptc_executor_t *executor,
   for (int32_t i = 0; i < step->num_args; i++)
     executor->exchange_args[i] = place_of(executor, &step->args[i]);
   const int64_t begin = executor->profiling ? now_ns() : 0;
+  ptc_comm_set_stream(ptc_exchange_comm(executor->exchange), step->stream);
   PTC_TRY(ptc_exchange_run(diag, executor->exchange, step, executor->exchange_args));
   return note_exchange(diag, executor, begin);
 }
@@ -299,6 +300,7 @@ static ptc_status_t run_transfer(ptc_diag_t *diag, ptc_executor_t *executor,
   char what[120];
   snprintf(what, sizeof what, "%s of %s %s stage %" PRId32, sends ? "send" : "recv", buffer->name,
            sends ? "to" : "from", step->peer);
+  ptc_comm_set_stream(comm, step->stream);
   ptc_comm_set_context(comm, what, (ptc_loc_t){.file = buffer->loc_file, .line = buffer->loc_line});
   const int64_t begin = executor->profiling ? now_ns() : 0;
   PTC_TRY(sends ? ptc_comm_send(comm, diag, peer, step->tag, data, step->args[0].bytes)

@@ -142,8 +142,7 @@ static ptc_status_t finish(ptc_device_t *base, ptc_diag_t *diag, int32_t *out_fa
   cuda_device_t *device = (cuda_device_t *)base;
   const int64_t bytes = 4 * (int64_t)device->plan->num_kernels;
   *out_fault = -1;
-  for (int32_t i = 1; i < device->num_streams; i++)
-    PTC_TRY(wait_for_stream(device, diag, i));
+  for (int32_t i = 1; i < device->num_streams; i++) PTC_TRY(wait_for_stream(device, diag, i));
   PTC_TRY(download(base, diag, device->host_faults, device->faults, bytes));
   for (int32_t k = 0; k < device->plan->num_kernels; k++)
     if (device->host_faults[k] && *out_fault < 0) *out_fault = k;
@@ -324,25 +323,24 @@ ptc_status_t ptc_cuda_device_create(ptc_diag_t *diag, const ptc_plan_t *plan,
   if (!driver) return PTC_DEVICE;
   const size_t num_kernels = (size_t)plan->num_kernels + 1;
   cuda_device_t *device = ptc_xmalloc(sizeof *device);
-  *device = (cuda_device_t){
-      .base = {.launch = launch,
-               .copy = copy,
-               .wait = wait_for,
-               .record = record,
-               .stream = stream_of,
-               .upload = upload,
-               .download = download,
-               .finish = finish,
-               .destroy = destroy,
-               .copy_rows = copy_rows,
-               .allocate = allocate_more,
-               .set_mark = set_mark,
-               .has_passed = has_passed,
-               .set_watch = set_watch},
-      .plan = plan,
-      .driver = driver,
-      .num_streams = ptc_plan_num_streams(plan),
-      .num_events = ptc_plan_num_events(plan)};
+  *device = (cuda_device_t){.base = {.launch = launch,
+                                     .copy = copy,
+                                     .wait = wait_for,
+                                     .record = record,
+                                     .stream = stream_of,
+                                     .upload = upload,
+                                     .download = download,
+                                     .finish = finish,
+                                     .destroy = destroy,
+                                     .copy_rows = copy_rows,
+                                     .allocate = allocate_more,
+                                     .set_mark = set_mark,
+                                     .has_passed = has_passed,
+                                     .set_watch = set_watch},
+                            .plan = plan,
+                            .driver = driver,
+                            .num_streams = ptc_plan_num_streams(plan),
+                            .num_events = ptc_plan_num_events(plan)};
   device->streams = new_handles(device->num_streams);
   device->events = new_handles(device->num_events);
   device->modules = ptc_xmalloc(sizeof(void *) * num_kernels);

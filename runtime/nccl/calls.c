@@ -21,6 +21,7 @@ typedef struct call_s {
   const ptc_nccl_group_t *group;
   const ptc_collective_t *c;
   void *const *args;
+  void *queue;       // the stream as the driver knows it
   int type, reduce;  // NCCL's
   int64_t elem;
   int64_t stage_used;
@@ -77,6 +78,17 @@ static int64_t aligned(int64_t bytes) {
   return (bytes + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
 }
 
+// How a kind's pieces go from member to member, where they are copied.
+static ptc_transfer_kind_t moves_of(const ptc_collective_t *c) {
+  return c->kind == PTC_COLLECTIVE_RING_SHIFT ? PTC_TRANSFER_SHIFT : PTC_TRANSFER_EXCHANGE;
+}
+
+// What goes from |sender| to |receiver| of part |p|.
+static ptc_transfer_t transfer_of(const call_t *call, int32_t p, int32_t sender, int32_t receiver) {
+  return ptc_transfer_of(moves_of(call->c), &call->c->parts[p], call->c->dtype, call->group->size,
+                         sender, receiver);
+}
+
 // Bytes of the stage that part |p| takes.
 static int64_t stage_of(const call_t *call, int32_t p) {
   const ptc_collective_part_t *part = &call->c->parts[p];
@@ -95,10 +107,7 @@ static int64_t stage_of(const call_t *call, int32_t p) {
     default: break;
   }
   for (int32_t g = 0; g < size; g++) {
-    const ptc_transfer_t out = ptc_transfer_of(PTC_TRANSFER_EXCHANGE, part, call->c->dtype, size,
-                                               me, g),
-                         in = ptc_transfer_of(PTC_TRANSFER_EXCHANGE, part, call->c->dtype, size, g,
-                                              me);
+    const ptc_transfer_t out = transfer_of(call, p, me, g), in = transfer_of(call, p, g, me);
     if (g == me) continue;
     if (!is_direct(&out)) bytes += aligned(ptc_transfer_bytes(&out));
     if (!is_direct(&in)) bytes += aligned(ptc_transfer_bytes(&in));
@@ -106,19 +115,19 @@ static int64_t stage_of(const call_t *call, int32_t p) {
   return bytes;
 }
 
-// The stage grows with the first calls, and is then as large as the largest wants.
+// The stream's stage grows with the first calls, and is then as large as the largest wants.
 static ptc_status_t reserve(call_t *call, ptc_diag_t *diag) {
   ptc_nccl_endpoint_t *e = call->e;
   int64_t bytes = 0;
   for (int32_t p = 0; p < call->c->num_parts; p++) bytes += stage_of(call, p);
-  if (bytes <= e->stage_bytes) return PTC_OK;
-  PTC_TRY(e->device->allocate(e->device, diag, bytes, &e->stage));
-  e->stage_bytes = bytes;
+  if (bytes <= e->stage_bytes[e->stream]) return PTC_OK;
+  PTC_TRY(e->device->allocate(e->device, diag, e->stream, bytes, &e->stages[e->stream]));
+  e->stage_bytes[e->stream] = bytes;
   return PTC_OK;
 }
 
 static int64_t take_stage(call_t *call, int64_t bytes) {
-  const int64_t address = (int64_t)call->e->stage + call->stage_used;
+  const int64_t address = (int64_t)call->e->stages[call->e->stream] + call->stage_used;
   call->stage_used += aligned(bytes);
   return address;
 }
@@ -127,8 +136,8 @@ static int64_t take_stage(call_t *call, int64_t bytes) {
 
 static ptc_status_t copy_rows(const call_t *call, ptc_diag_t *diag, int64_t to, int64_t to_pitch,
                               int64_t from, int64_t from_pitch, int64_t width, int64_t rows) {
-  return call->e->device->copy_rows(call->e->device, diag, (uint64_t)to, to_pitch, (uint64_t)from,
-                                    from_pitch, width, rows);
+  return call->e->device->copy_rows(call->e->device, diag, call->e->stream, (uint64_t)to, to_pitch,
+                                    (uint64_t)from, from_pitch, width, rows);
 }
 
 // The runs of |t|, from |from| with |from_step| to |to| with |to_step|: the longer level as rows of one copy.
@@ -173,7 +182,7 @@ static ptc_status_t all_reduce(call_t *call, ptc_diag_t *diag, int32_t p, int tu
   const int64_t bytes = call->c->parts[p].in.row;
   if (turn != TURN_CALL || bytes == 0) return PTC_OK;
   NCCL(call, diag, AllReduce, at(operand(call, p), 0), at(result(call, p), 0),
-       count_of(call, bytes), call->type, call->reduce, call->group->comm, call->e->device->stream);
+       count_of(call, bytes), call->type, call->reduce, call->group->comm, call->queue);
   return PTC_OK;
 }
 
@@ -181,7 +190,7 @@ static ptc_status_t gather_rows(call_t *call, ptc_diag_t *diag, int64_t in, int6
                                 int64_t rows, int64_t chunk, int64_t row) {
   for (int64_t r = 0; r < rows && chunk > 0; r++)
     NCCL(call, diag, AllGather, at(in, r * chunk), at(out, r * row), count_of(call, chunk),
-         call->type, call->group->comm, call->e->device->stream);
+         call->type, call->group->comm, call->queue);
   return PTC_OK;
 }
 
@@ -206,8 +215,7 @@ static ptc_status_t all_gather(call_t *call, ptc_diag_t *diag, int32_t p, int tu
     if (chunk_left(out, g) > 0) {
       void *to = at(result(call, p), g * out->chunk);
       NCCL(call, diag, Broadcast, g == call->group->me ? at(operand(call, p), 0) : to, to,
-           count_of(call, chunk_left(out, g)), call->type, g, call->group->comm,
-           call->e->device->stream);
+           count_of(call, chunk_left(out, g)), call->type, g, call->group->comm, call->queue);
     }
   return PTC_OK;
 }
@@ -216,7 +224,7 @@ static ptc_status_t scatter_rows(call_t *call, ptc_diag_t *diag, int64_t in, int
                                  int64_t rows, int64_t chunk, int64_t row) {
   for (int64_t r = 0; r < rows && chunk > 0; r++)
     NCCL(call, diag, ReduceScatter, at(in, r * row), at(out, r * chunk), count_of(call, chunk),
-         call->type, call->reduce, call->group->comm, call->e->device->stream);
+         call->type, call->reduce, call->group->comm, call->queue);
   return PTC_OK;
 }
 
@@ -248,7 +256,7 @@ static ptc_status_t reduce_scatter(call_t *call, ptc_diag_t *diag, int32_t p, in
     if (chunk_left(in, g) > 0)
       NCCL(call, diag, Reduce, at(operand(call, p), g * in->chunk), at(result(call, p), 0),
            count_of(call, chunk_left(in, g)), call->type, call->reduce, g, call->group->comm,
-           call->e->device->stream);
+           call->queue);
   return PTC_OK;
 }
 
@@ -258,7 +266,7 @@ static ptc_status_t send_runs(call_t *call, ptc_diag_t *diag, const ptc_transfer
   for (int64_t i = 0; i < t->n[0]; i++)
     for (int64_t j = 0; j < t->n[1]; j++)
       NCCL(call, diag, Send, at(from, t->from + i * t->from_step[0] + j * t->from_step[1]),
-           count_of(call, t->run), call->type, g, call->group->comm, call->e->device->stream);
+           count_of(call, t->run), call->type, g, call->group->comm, call->queue);
   return PTC_OK;
 }
 
@@ -267,13 +275,12 @@ static ptc_status_t recv_runs(call_t *call, ptc_diag_t *diag, const ptc_transfer
   for (int64_t i = 0; i < t->n[0]; i++)
     for (int64_t j = 0; j < t->n[1]; j++)
       NCCL(call, diag, Recv, at(to, t->to + i * t->to_step[0] + j * t->to_step[1]),
-           count_of(call, t->run), call->type, g, call->group->comm, call->e->device->stream);
+           count_of(call, t->run), call->type, g, call->group->comm, call->queue);
   return PTC_OK;
 }
 
 static ptc_status_t exchange_out(call_t *call, ptc_diag_t *diag, int32_t p, int32_t g, int turn) {
-  const ptc_transfer_t t = ptc_transfer_of(PTC_TRANSFER_EXCHANGE, &call->c->parts[p],
-                                           call->c->dtype, call->group->size, call->group->me, g);
+  const ptc_transfer_t t = transfer_of(call, p, call->group->me, g);
   const int64_t bytes = ptc_transfer_bytes(&t);
   if (bytes == 0) return PTC_OK;
   if (is_direct(&t))
@@ -282,13 +289,12 @@ static ptc_status_t exchange_out(call_t *call, ptc_diag_t *diag, int32_t p, int3
   if (turn == TURN_PACK) return pack(call, diag, &t, operand(call, p), stage);
   if (turn == TURN_CALL)
     NCCL(call, diag, Send, at(stage, 0), count_of(call, bytes), call->type, g, call->group->comm,
-         call->e->device->stream);
+         call->queue);
   return PTC_OK;
 }
 
 static ptc_status_t exchange_in(call_t *call, ptc_diag_t *diag, int32_t p, int32_t g, int turn) {
-  const ptc_transfer_t t = ptc_transfer_of(PTC_TRANSFER_EXCHANGE, &call->c->parts[p],
-                                           call->c->dtype, call->group->size, g, call->group->me);
+  const ptc_transfer_t t = transfer_of(call, p, g, call->group->me);
   const int64_t bytes = ptc_transfer_bytes(&t);
   if (bytes == 0) return PTC_OK;
   if (is_direct(&t))
@@ -297,10 +303,11 @@ static ptc_status_t exchange_in(call_t *call, ptc_diag_t *diag, int32_t p, int32
   if (turn == TURN_UNPACK) return unpack(call, diag, &t, stage, result(call, p));
   if (turn == TURN_CALL)
     NCCL(call, diag, Recv, at(stage, 0), count_of(call, bytes), call->type, g, call->group->comm,
-         call->e->device->stream);
+         call->queue);
   return PTC_OK;
 }
 
+// All to all, and from each to the next.
 static ptc_status_t all_to_all(call_t *call, ptc_diag_t *diag, int32_t p, int turn) {
   const int32_t size = call->group->size, me = call->group->me;
   for (int32_t g = 0; g < size; g++) {
@@ -308,8 +315,7 @@ static ptc_status_t all_to_all(call_t *call, ptc_diag_t *diag, int32_t p, int tu
       PTC_TRY(exchange_out(call, diag, p, g, turn));
       PTC_TRY(exchange_in(call, diag, p, g, turn));
     } else if (turn == TURN_UNPACK) {
-      const ptc_transfer_t own =
-          ptc_transfer_of(PTC_TRANSFER_EXCHANGE, &call->c->parts[p], call->c->dtype, size, me, me);
+      const ptc_transfer_t own = transfer_of(call, p, me, me);
       PTC_TRY(copy_transfer(call, diag, &own, p));
     }
   }
@@ -324,7 +330,8 @@ static ptc_status_t copy_alone(const call_t *call, ptc_diag_t *diag) {
       [PTC_COLLECTIVE_ALL_REDUCE] = PTC_TRANSFER_SLICE,
       [PTC_COLLECTIVE_REDUCE_SCATTER] = PTC_TRANSFER_SUM,
       [PTC_COLLECTIVE_ALL_GATHER] = PTC_TRANSFER_GATHER,
-      [PTC_COLLECTIVE_ALL_TO_ALL] = PTC_TRANSFER_EXCHANGE};
+      [PTC_COLLECTIVE_ALL_TO_ALL] = PTC_TRANSFER_EXCHANGE,
+      [PTC_COLLECTIVE_RING_SHIFT] = PTC_TRANSFER_SHIFT};
   for (int32_t p = 0; p < call->c->num_parts; p++) {
     const ptc_transfer_t t =
         ptc_transfer_of(kinds[call->c->kind], &call->c->parts[p], call->c->dtype, 1, 0, 0);
@@ -338,7 +345,8 @@ static ptc_status_t run_turn(call_t *call, ptc_diag_t *diag, int turn) {
       [PTC_COLLECTIVE_ALL_REDUCE] = all_reduce,
       [PTC_COLLECTIVE_REDUCE_SCATTER] = reduce_scatter,
       [PTC_COLLECTIVE_ALL_GATHER] = all_gather,
-      [PTC_COLLECTIVE_ALL_TO_ALL] = all_to_all};
+      [PTC_COLLECTIVE_ALL_TO_ALL] = all_to_all,
+      [PTC_COLLECTIVE_RING_SHIFT] = all_to_all};
   call->stage_used = 0;
   for (int32_t p = 0; p < call->c->num_parts; p++)
     PTC_TRY(kinds[call->c->kind](call, diag, p, turn));
@@ -370,7 +378,7 @@ static int64_t count_bytes(const call_t *call) {
     bytes = (size - 1) * ptc_walk_bytes(PTC_TRANSFER_SLICE, c, size, me, me);
   const ptc_transfer_kind_t kind = c->kind == PTC_COLLECTIVE_ALL_REDUCE   ? PTC_TRANSFER_SPREAD
                                    : c->kind == PTC_COLLECTIVE_ALL_GATHER ? PTC_TRANSFER_GATHER
-                                                                          : PTC_TRANSFER_EXCHANGE;
+                                                                          : moves_of(c);
   for (int32_t g = 0; g < size; g++)
     if (g != me) bytes += ptc_walk_bytes(kind, c, size, g, me);
   return bytes;
@@ -409,6 +417,7 @@ ptc_status_t ptc_nccl_collective(ptc_comm_t *comm, ptc_diag_t *diag, int32_t gro
                  .group = &e->groups[group],
                  .c = c,
                  .args = args,
+                 .queue = e->device->stream(e->device, e->stream),
                  .type = type_of(c->dtype),
                  .reduce = reduce_of(c),
                  .elem = ptc_dtype_bytes(c->dtype)};
@@ -443,14 +452,12 @@ static ptc_status_t compare_letters(ptc_nccl_endpoint_t *e, ptc_diag_t *diag, in
 
 static ptc_status_t message(ptc_nccl_endpoint_t *e, ptc_diag_t *diag, int32_t peer, void *data,
                             int64_t bytes, bool sends) {
-  void *comm = e->groups[PTC_COMM_WORLD].comm;
+  void *comm = e->groups[PTC_COMM_WORLD].comm, *queue = e->device->stream(e->device, e->stream);
   if (bytes == 0) return PTC_OK;
   if (sends)
-    PTC_NCCL_CALL(e, diag, comm, Send, data, (size_t)bytes, PTC_NCCL_UINT8, peer, comm,
-                  e->device->stream);
+    PTC_NCCL_CALL(e, diag, comm, Send, data, (size_t)bytes, PTC_NCCL_UINT8, peer, comm, queue);
   else
-    PTC_NCCL_CALL(e, diag, comm, Recv, data, (size_t)bytes, PTC_NCCL_UINT8, peer, comm,
-                  e->device->stream);
+    PTC_NCCL_CALL(e, diag, comm, Recv, data, (size_t)bytes, PTC_NCCL_UINT8, peer, comm, queue);
   return ptc_nccl_settle(e, diag, comm, NULL, sends ? "ncclSend" : "ncclRecv");
 }
 

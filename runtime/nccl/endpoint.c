@@ -55,6 +55,10 @@ static void set_context(ptc_comm_t *comm, const char *step, ptc_loc_t loc) {
   ptc_comm_set_context(e->host, step, loc);
 }
 
+static void set_stream(ptc_comm_t *comm, int32_t stream) {
+  ((ptc_nccl_endpoint_t *)comm)->stream = stream;
+}
+
 static void set_limit(ptc_comm_t *comm, double seconds) {
   ptc_nccl_endpoint_t *e = (ptc_nccl_endpoint_t *)comm;
   e->limit_s = seconds;
@@ -124,6 +128,7 @@ static const ptc_comm_vtable_t nccl_vtable = {.group = make_group,
                                               .poll = poll_host,
                                               .abort = abort_run,
                                               .set_context = set_context,
+                                              .set_stream = set_stream,
                                               .set_limit = set_limit,
                                               .bytes = count_bytes,
                                               .received = count_received,

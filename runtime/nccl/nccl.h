@@ -6,8 +6,7 @@
 #include "runtime/device.h"
 
 // The endpoint of the rank of |host| whose GPU is |device|; all ranks open theirs. Addresses are the GPU's, and
-// collectives, send and recv come back when they are queued behind what |device| has to do, and are done in that
-// order. Barriers and what ranks agree upon are those of |host|, which also names who does not call the same: the first
+// collectives, send and recv come back when they are queued on the stream of |device| that ptc_comm_set_stream named. Barriers and what ranks agree upon are those of |host|, which also names who does not call the same: the first
 // calls of each group are compared before they are queued. While the device is waited for (device.h), errors of NCCL,
 // of other ranks, and the watchdog end the wait, after all of the endpoint's NCCL communicators have been aborted: those
 // of groups, the latest first, then that of all ranks. Keeps |device| and |host| (not owned), which outlive it.

@@ -37,8 +37,10 @@ typedef struct ptc_nccl_endpoint_s {
   int32_t num_groups;
   int64_t *num_sent, *num_received;  // messages per peer
   int64_t *received;                 // bytes per peer
-  uint64_t stage;                    // device memory for pieces that do not lie together
-  int64_t stage_bytes;
+  int32_t stream;                    // of the plan, for what is queued next
+  // Per stream: device memory for pieces that do not lie together.
+  uint64_t stages[PTC_PLAN_MAX_STREAMS];
+  int64_t stage_bytes[PTC_PLAN_MAX_STREAMS];
   double limit_s;
   ptc_loc_t loc;
   char context[PTC_COMM_CONTEXT];

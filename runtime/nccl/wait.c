@@ -75,11 +75,11 @@ ptc_status_t ptc_nccl_begin(ptc_nccl_endpoint_t *e, ptc_diag_t *diag) {
                      "rank %" PRId32 ": its NCCL communicators have been aborted", e->comm.rank);
   ptc_nccl_record_t *record = record_at(e, e->num_records);
   snprintf(record->context, sizeof record->context, "%s", e->context);
-  return e->device->set_mark(e->device, diag, &record->begin);
+  return e->device->set_mark(e->device, diag, e->stream, &record->begin);
 }
 
 ptc_status_t ptc_nccl_end(ptc_nccl_endpoint_t *e, ptc_diag_t *diag) {
-  PTC_TRY(e->device->set_mark(e->device, diag, &record_at(e, e->num_records)->end));
+  PTC_TRY(e->device->set_mark(e->device, diag, e->stream, &record_at(e, e->num_records)->end));
   e->num_records++;
   return PTC_OK;
 }

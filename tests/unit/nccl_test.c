@@ -128,10 +128,10 @@ static int64_t run_in_order(gpu_rank_t *rank, ptc_diag_t *diag, void *arg) {
   void *const args[2] = {b, b};
   int64_t num_wrong = 0;
   for (int turn = 0; turn < 3; turn++) {
-    num_wrong += rank->device->copy(rank->device, diag, (uint64_t)(uintptr_t)b,
+    num_wrong += rank->device->copy(rank->device, diag, 0, (uint64_t)(uintptr_t)b,
                                     (uint64_t)(uintptr_t)a, BYTES) != PTC_OK;
     num_wrong += ptc_comm_collective(rank->comm, diag, PTC_COMM_WORLD, &sum, args) != PTC_OK;
-    num_wrong += rank->device->copy(rank->device, diag, (uint64_t)(uintptr_t)a,
+    num_wrong += rank->device->copy(rank->device, diag, 0, (uint64_t)(uintptr_t)a,
                                     (uint64_t)(uintptr_t)b, BYTES) != PTC_OK;
   }
   num_wrong += rank->memory.finish(rank->memory.arg, diag) != PTC_OK;
