@@ -159,14 +159,63 @@ static double peak_bytes(const ptc_layout_t *l, const ptc_wroom_t *room, int bac
   return peak;
 }
 
+// Softmax's result; with dropout its mask and result, too (Korthikanti et al. 2022, section 4.1).
+static double scores_bytes(const ptc_layout_t *l, const ptc_wop_t *op, double width) {
+  const int64_t *size = l->sizes[op->size];
+  const double scores = (double)size[PTC_WROLE_BATCH] * (double)size[PTC_WROLE_KV_HEADS] *
+                        (double)size[PTC_WROLE_HEADS] * (double)size[PTC_WROLE_ROWS] *
+                        (double)size[PTC_WROLE_COLS];
+  return scores * (op->drops ? 2 * width + 1 : width);
+}
+
+// As a framework keeps it: products save their operands as they lie, parts of a sequence included.
+static void save_as(const ptc_layout_t *l, const ptc_wroom_t *room, ptc_save_profile_t profile,
+                    ptc_piece_t *piece) {
+  double bytes = 0;
+  piece->scores_bytes = 0;
+  for (int32_t i = 0; i < room->num_saves; i++) {
+    const ptc_wsave_t *save = &room->saves[i];
+    const ptc_wvalue_t *v = &l->p->values[save->value];
+    const double own = (double)ptc_dtype_bytes((ptc_dtype_t)v->dtype);
+    const double turns = v->block > 1 ? ptc_lay_turns(l, v->block) : 1;
+    const double elements = turns * ptc_lay_elements(l, v, l->axes + v->dims);
+    switch (save->kind) {
+      case PTC_WSAVE_VALUE: bytes += elements * own; break;
+      case PTC_WSAVE_WIDE: bytes += elements * 4; break;
+      case PTC_WSAVE_MASK: bytes += elements; break;
+      case PTC_WSAVE_STATISTIC: bytes += profile == PTC_SAVE_TORCH ? elements * own : 0; break;
+      case PTC_WSAVE_SCORES: piece->scores_bytes += turns * scores_bytes(l, v->def, own); break;
+    }
+  }
+  piece->saved_bytes[PTC_RECOMPUTE_NONE] = piece->saved_bytes[PTC_RECOMPUTE_SELECTIVE] = bytes;
+  // The input of a turn; what stands outside of repeats is not recomputed.
+  const ptc_wrepeat_t *repeat = room->repeat ? room->repeat->repeat : NULL;
+  if (repeat) bytes = 0;
+  for (int32_t i = 0; repeat && i < repeat->num_carries; i++)
+    if (l->p->values[repeat->carries[i].arg].activation)
+      bytes += ptc_lay_value_bytes(l, repeat->carries[i].arg);
+  piece->saved_bytes[PTC_RECOMPUTE_FULL] = bytes;
+}
+
+static double sum_scores(const ptc_layout_t *l, const ptc_wroom_t *room) {
+  double bytes = 0;
+  for (int32_t i = 0; i < room->num_saves; i++) {
+    const ptc_wvalue_t *v = &l->p->values[room->saves[i].value];
+    if (room->saves[i].kind == PTC_WSAVE_SCORES)
+      bytes += scores_bytes(l, v->def, (double)ptc_dtype_bytes((ptc_dtype_t)v->dtype));
+  }
+  return bytes;
+}
+
 void ptc_layout_room(ptc_layout_t *l, ptc_save_profile_t profile, ptc_piece_t *items) {
-  (void)profile;
   for (int32_t i = 0; i < l->work->num_pieces; i++) {
     const ptc_wroom_t *room = &l->p->rooms[i];
     ptc_piece_t *piece = &items[i];
     const double kept = sum_bytes(l, room->kept, room->num_kept);
     for (int mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++)
       piece->saved_bytes[mode] = kept + collected_bytes(l, i, mode);
+    piece->scores_bytes = sum_scores(l, room);
+    if (profile != PTC_SAVE_PTC) save_as(l, room, profile, piece);
     piece->boundary_bytes = sum_bytes(l, room->passed, room->num_passed);
     piece->peak_forward_bytes = peak_bytes(l, room, 0);
     piece->peak_backward_bytes = peak_bytes(l, room, 1);

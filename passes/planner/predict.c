@@ -147,12 +147,13 @@ static memory_t memory_of(const predict_t *p, int64_t stage) {
     if (zero >= 3)
       gathered = fmax(gathered, 2 * (piece->param_bytes + piece->params * p->stack->grad_bytes));
     const double share = ptc_piece_repeats(piece) ? again_share(p, turns) : 1;
-    const double kept =
-        share * piece->saved_bytes[mode] + (1 - share) * piece->saved_bytes[PTC_RECOMPUTE_NONE];
+    const double none = piece->saved_bytes[PTC_RECOMPUTE_NONE] +
+                        (p->stack->unfused_attention ? piece->scores_bytes : 0);
+    const double least = mode == PTC_RECOMPUTE_NONE ? none : piece->saved_bytes[mode];
+    const double kept = share * least + (1 - share) * none;
     sum.saved += (double)turns * kept * in_flight(p, stage);
     double temp = fmax(piece->peak_forward_bytes, piece->peak_backward_bytes);
-    if (mode != PTC_RECOMPUTE_NONE && share > 0)
-      temp += piece->saved_bytes[PTC_RECOMPUTE_NONE] - piece->saved_bytes[mode];
+    if (mode != PTC_RECOMPUTE_NONE && share > 0) temp += none - least;
     sum.temp = fmax(sum.temp, temp);
   }
   sum.temp += gathered;

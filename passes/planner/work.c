@@ -189,6 +189,9 @@ static ptc_module_t *make_copy(const ptc_str_t *text, ptc_pass_ctx_t *ctx, ptc_d
   ptc_module_t *copy = NULL;
   if (ptc_module_parse(diag, "copy.ptir", text->data, (size_t)text->len, &copy) != PTC_OK)
     return NULL;
+  // Nothing is planned but training.
+  while (copy->funcs && strcmp(copy->funcs->name, "train") != 0) copy->funcs = copy->funcs->next;
+  if (copy->funcs) copy->funcs->next = NULL;
   set_config(copy, mode, micro_batch);
   ptc_module_derive_properties(copy);
   for (size_t i = 0; i < sizeof(passes) / sizeof(*passes); i++) {

@@ -94,6 +94,8 @@ typedef struct ptc_piece_s {
   double params, param_bytes, grad_bytes, state_bytes;  // sums over the groups
   // Kept from forward to backward, per micro-batch, by recompute mode.
   double saved_bytes[PTC_NUM_RECOMPUTE_MODES];
+  // Kept besides, without recompute, where attention is not fused: probabilities, dropout's mask, what it leaves.
+  double scores_bytes;
   double peak_forward_bytes, peak_backward_bytes;  // live besides that, at most
   double boundary_bytes;  // handed to the next piece on one device, per micro-batch
 } ptc_piece_t;

@@ -124,6 +124,7 @@ static void attention(ptc_wbuild_t *b, ptc_wop_t *out, const char *const *names)
   if (at.mask >= 0) read_mask(&mask, op->operands[at.mask]);
   out->roles = roles;
   out->causal = mask.causal;
+  out->drops = ptc_op_float(op, "p") > 0;
   out->window = mask.window;
 }
 

@@ -141,6 +141,7 @@ struct ptc_wop_s {
   int32_t group;         // kernel; -1: none
   const uint8_t *roles;  // per factor, of a contraction that is a GEMM, and of attention; else NULL
   bool grouped;          // a GEMM whose weights differ from batch to batch
+  bool drops;            // attention with dropout
   bool causal;           // attention
   int64_t window;
   int32_t
@@ -175,6 +176,20 @@ typedef struct ptc_wlife_s {
   int32_t value, from, to;
 } ptc_wlife_t;
 
+// What a framework keeps of a forward op.
+typedef enum ptc_wsave_kind_e {
+  PTC_WSAVE_VALUE,      // the value
+  PTC_WSAVE_WIDE,       // the same in f32
+  PTC_WSAVE_MASK,       // a byte for each of its elements
+  PTC_WSAVE_STATISTIC,  // of rows: PyTorch alone
+  PTC_WSAVE_SCORES      // what attention that makes it keeps of its scores, where it is not fused
+} ptc_wsave_kind_t;
+
+typedef struct ptc_wsave_s {
+  int32_t value;
+  ptc_wsave_kind_t kind;
+} ptc_wsave_t;
+
 // What a piece needs room for besides parameters.
 typedef struct ptc_wroom_s {
   const int32_t *kept;  // values outside of repeats that the backward pass reads
@@ -183,6 +198,8 @@ typedef struct ptc_wroom_s {
   int32_t num_passed;
   const ptc_wlife_t *lives[2];  // forward, backward
   int32_t num_lives[2], num_places[2];
+  const ptc_wsave_t *saves;
+  int32_t num_saves;
   const ptc_wop_t *repeat;  // the forward repeat; NULL
   int32_t base;             // the first value of its body
 } ptc_wroom_t;

@@ -68,8 +68,8 @@ static void find_kept(room_t *r) {
 
 static void see_passed(room_t *r, numbers_t *passed, const ptc_wop_t *op, int32_t number) {
   const ptc_wvalue_t *v = number >= 0 ? &r->p->values[number] : NULL;
-  if (!v || !v->def || v->block != 1 || v->weight || v->def->phase != PTC_WORK_FORWARD ||
-      op->phase != PTC_WORK_FORWARD || !v->activation)
+  if (!v || !v->def || v->def->wclass == PTC_WCLASS_SEED || v->block != 1 || v->weight ||
+      v->def->phase != PTC_WORK_FORWARD || op->phase != PTC_WORK_FORWARD || !v->activation)
     return;
   for (int32_t i = v->def->piece; i < op->piece; i++) add_once(&passed[i], number);
 }
@@ -157,5 +157,6 @@ void ptc_work_find_room(ptc_work_t *work, ptc_wprogram_t *p, ptc_arena_t *arena)
   find_kept(&r);
   find_passed(&r);
   find_lives(&r);
+  ptc_work_find_saves(work, p, arena);
   ptc_arena_deinit(&scratch);
 }
