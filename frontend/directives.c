@@ -93,6 +93,7 @@ static void read_recompute(lower_t *L, const ptc_expr_t *expr) {
     if (!read_int(L, expr->items[0], "bytes", 1, INT64_C(1) << 50, &bytes)) return;
     ptc_attrs_set_string(L->module, config, "recompute", "selective");
     ptc_attrs_set_int(L->module, config, "recompute_bytes", bytes);
+    lower_note_origin(L, "recompute_bytes", NULL, expr->loc);
     return;
   }
   if (is_word(expr, "none") || is_word(expr, "full") || is_word(expr, "selective")) {

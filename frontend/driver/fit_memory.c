@@ -98,6 +98,9 @@ ptc_status_t ptc_fit_memory(ptc_module_t *module, const char *target, bool keep_
   int64_t level = 0;
   const ptc_status_t status = search(&fit, budget, &level);
   ptc_str_deinit(&fit.text);
-  if (status == PTC_OK) ptc_attrs_set_int(module, &module->config, "recompute_level", level);
-  return status;
+  if (status != PTC_OK) return status;
+  ptc_attrs_set_int(module, &module->config, "recompute_level", level);
+  ptc_module_set_origin(module, "train.recompute_level", NULL, "recompute_bytes");
+  ptc_module_set_origin(module, "train.recompute_steps", NULL, "recompute_bytes");
+  return PTC_OK;
 }
