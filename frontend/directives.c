@@ -129,7 +129,7 @@ static void read_parallel_setting(lower_t *L, const ptc_setting_t *setting) {
   static const char *const keys[] = {
       "dp",           "tp",       "pp",          "cp",        "ep",
       "zero",         "schedule", "micro_batch", "recompute", "sequence_parallel",
-      "cp_attention", "cp_order"};
+      "cp_attention", "cp_order",     "overlap"};
   static const char *const ways[] = {"gather", "ring", "all_to_all"};
   static const char *const orders[] = {"contiguous", "balanced"};
   const ptc_expr_t *expr = setting->value;
@@ -141,13 +141,13 @@ static void read_parallel_setting(lower_t *L, const ptc_setting_t *setting) {
     read_config_int(L, setting, 0, 3);
   } else if (strcmp(name, "micro_batch") == 0) {
     read_config_int(L, setting, 1, 1 << 30);
-  } else if (strcmp(name, "sequence_parallel") == 0) {
+  } else if (strcmp(name, "sequence_parallel") == 0 || strcmp(name, "overlap") == 0) {
     if (expr->kind == PTC_EXPR_ON)
       ptc_attrs_set_bool(L->module, &L->module->config, name, expr->is_on);
     else if (is_word(expr, "auto"))
       ptc_attrs_remove(&L->module->config, lower_intern(L, name));
     else
-      LOWER_ERROR(L, expr->loc, "setting-value", "sequence_parallel is on, off or auto");
+      LOWER_ERROR(L, expr->loc, "setting-value", "%s is on, off or auto", name);
   } else if (strcmp(name, "schedule") == 0) {
     read_schedule(L, expr);
   } else if (strcmp(name, "recompute") == 0) {

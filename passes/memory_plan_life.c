@@ -10,8 +10,21 @@
 
 enum { MAX_STEPS = 1 << 23 };
 
+// A step of a stream but 0 that may not be done yet: what it touches lies in |touched| from |first| on.
+typedef struct pending_s {
+  const ptc_step_t *step;
+  int64_t first, count;
+} pending_t;
+
+typedef struct touched_s {
+  int32_t node;
+  bool write;
+} touched_t;
+
 typedef struct walker_s {
   ptc_timeline_t *t;
+  PTC_VEC(pending_t) pending;  // in order of launching
+  PTC_VEC(touched_t) touched;
   int64_t turns[PTC_PLAN_MAX_LEVELS], counts[PTC_PLAN_MAX_LEVELS];
   bool collapsed[PTC_PLAN_MAX_LEVELS];
   int32_t depth;
@@ -41,6 +54,41 @@ static void node_write(ptc_timeline_t *t, int32_t node, bool whole, int32_t valu
 static int32_t current_value(const ptc_timeline_t *t, int32_t node) {
   const ptc_segment_list_t *life = &t->nodes[node].life;
   return life->data[life->len - 1].value;
+}
+
+// --- steps that are under way
+//
+// What they touch lives on until something waits for them: a step of stream 0 that touches the same nodes, in a way that
+// counts, and then all that the stream was given before; or their own next turn, so that memory does not grow with the
+// number of turns. Addresses that were shared earlier would be right, too (overlap_events.c makes the sharer wait), but
+// nothing would happen at the same time.
+
+static bool meets_pending(const walker_t *w, const pending_t *pending, int32_t node, bool write) {
+  bool found = false;
+  for (int64_t i = 0; i < pending->count && !found; ++i) {
+    const touched_t *touched = &w->touched.data[pending->first + i];
+    found = touched->node == node && (write || touched->write);
+  }
+  return found;
+}
+
+// Those up to |index| of its stream are done.
+static void end_pending(walker_t *w, int64_t index) {
+  const int32_t stream = w->pending.data[index].step->stream;
+  int64_t left = 0;
+  for (int64_t i = 0; i < w->pending.len; ++i) {
+    const pending_t *pending = &w->pending.data[i];
+    if (i > index || pending->step->stream != stream) {
+      w->pending.data[left++] = *pending;
+      continue;
+    }
+    for (int64_t n = 0; n < pending->count; ++n) {
+      ptc_node_t *node = &w->t->nodes[w->touched.data[pending->first + n].node];
+      if (node->life.len) node->life.data[node->life.len - 1].end = w->t->time;
+    }
+  }
+  w->pending.len = left;
+  if (!left) w->touched.len = 0;
 }
 
 // --- references
@@ -172,6 +220,48 @@ static void walk_collective(walker_t *w, const ptc_step_t *step) {
     PTC_VEC_PUSH(&w->t->args, node_of(w, &step->args[a]));
 }
 
+static bool is_written(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg) {
+  if (step->kind == PTC_STEP_SEND || step->kind == PTC_STEP_RECV)
+    return step->kind == PTC_STEP_RECV;
+  if (step->kind != PTC_STEP_LAUNCH) return arg % 2 == 1;
+  const ptc_plan_kernel_t *kernel = &plan->kernels[step->kernel];
+  return arg >= kernel->num_params || kernel->modes[arg] != 0;
+}
+
+// Ends what a step of stream 0 waits for.
+static void wait_for_pending(walker_t *w, const ptc_step_t *step) {
+  for (int64_t p = w->pending.len - 1; p >= 0; --p) {
+    if (p >= w->pending.len) continue;
+    const pending_t *pending = &w->pending.data[p];
+    bool waits = false;
+    for (int32_t a = 0; a < step->num_args && !waits; ++a)
+      if (!is_spread(w, &step->args[a]))
+        waits =
+            meets_pending(w, pending, node_of(w, &step->args[a]), is_written(w->t->plan, step, a));
+    if (waits) end_pending(w, p);
+  }
+}
+
+// A step of another stream begins; its former turn ends.
+static void begin_pending(walker_t *w, const ptc_step_t *step) {
+  for (int64_t p = w->pending.len - 1; p >= 0; --p)
+    if (w->pending.data[p].step == step) {
+      end_pending(w, p);
+      break;
+    }
+  pending_t pending = {.step = step, .first = w->touched.len};
+  // The operand of an all_reduce may be where its result is.
+  const bool in_place =
+      step->kind == PTC_STEP_COLLECTIVE && step->collective->kind == PTC_COLLECTIVE_ALL_REDUCE;
+  for (int32_t a = 0; a < step->num_args; ++a) {
+    const bool write = is_written(w->t->plan, step, a);
+    if (is_spread(w, &step->args[a]) || (in_place && !write)) continue;
+    PTC_VEC_PUSH(&w->touched, ((touched_t){node_of(w, &step->args[a]), write}));
+    pending.count++;
+  }
+  PTC_VEC_PUSH(&w->pending, pending);
+}
+
 // Whether some instance is written anew in every turn of the repeat at |level|.
 static bool reuses_instances(const ptc_plan_t *plan, const ptc_step_t *steps, int32_t count,
                              int32_t level) {
@@ -262,6 +352,10 @@ static void walk_steps(walker_t *w, const ptc_step_t *steps, int32_t count,
       walk_call(w, &steps[i]);
       continue;
     }
+    if (steps[i].stream)
+      begin_pending(w, &steps[i]);
+    else if (w->pending.len)
+      wait_for_pending(w, &steps[i]);
     if (steps[i].kind == PTC_STEP_COPY)
       walk_copy(w, &steps[i]);
     else if (steps[i].kind == PTC_STEP_COLLECTIVE)
@@ -283,6 +377,7 @@ static void walk_task(walker_t *w, const ptc_task_t *task) {
     if (t->nodes[n].pinned) node_write(t, n, true, ++t->next_value);
   t->time++;
   walk_steps(w, task->steps, task->num_steps, NULL, 0);
+  while (w->pending.len) end_pending(w, w->pending.len - 1);
   for (int32_t n = 0; n < t->num_nodes; ++n)
     if (t->nodes[n].pinned) node_read(t, n);
   for (int32_t r = 0; r < task->num_results; ++r)
@@ -332,6 +427,8 @@ ptc_status_t ptc_timeline_build(ptc_diag_t *diag, const ptc_plan_t *plan, ptc_ti
     for (int32_t i = 0; i < plan->num_tasks && !walker.too_long; ++i)
       if (plan->tasks[i].num_micro == 0) walk_task(&walker, &plan->tasks[i]);
   }
+  PTC_VEC_FREE(&walker.pending);
+  PTC_VEC_FREE(&walker.touched);
   if (walker.too_long)
     return ptc_error(diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "plan-too-long",
                      "the program has more than %d steps or instances, all turns counted",

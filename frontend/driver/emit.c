@@ -13,6 +13,7 @@
 #include "codegen/cuda_codegen.h"
 #include "ir/text.h"
 #include "passes/lower_plan.h"
+#include "passes/overlap.h"
 #include "runtime/cpu/compiler.h"
 #include "runtime/hash.h"
 #include "runtime/plan_folder.h"
@@ -88,9 +89,11 @@ static ptc_status_t build_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module,
   emitted->sources = ptc_xmalloc(bytes);
   memset(emitted->sources, 0, bytes);
   PTC_TRY(print_kernels(module, target, kernels, emitted));
+  const bool overlap = ptc_attrs_bool(&module->config, "overlap", false);
+  if (overlap) PTC_TRY(ptc_plan_overlap(module->diag, plan));
   PTC_TRY(ptc_plan_memory(module->diag, plan));
   ptc_plan_simplify(plan);
-  return PTC_OK;
+  return overlap ? ptc_plan_place_events(module->diag, plan) : PTC_OK;
 }
 
 static ptc_status_t emit(ptc_pass_ctx_t *ctx, ptc_module_t *module, const ptc_stages_t *stages,
