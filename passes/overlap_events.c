@@ -3,7 +3,8 @@
 // The steps are walked in the order of launching. For every step, the latest step of each other stream that touches the
 // same bytes in a way that counts must be done before; where the stream's clock (ir/plan_verify_order.c) does not know
 // that yet, the step waits for an event of that one. A step is one for all turns, so a wait that one turn needs happens in
-// all. In a second walk, waits that never teach a clock anything are found, and dropped: those that others imply.
+// all. In a second walk, waits that never teach a clock anything are found, and dropped: those that others imply. Of the
+// rest each is left out once, to see whether all is ordered without it; for plans that are not too long for that.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,8 @@
 #include "ir/base/vec.h"
 #include "ir/plan_order.h"
 #include "passes/overlap.h"
+
+enum { MAX_VISITS = 1 << 25 };  // of steps, while waits are left out one after another
 
 // What belongs to one step of the text.
 typedef struct node_s {
@@ -32,6 +35,7 @@ typedef struct events_s {
   ptc_map_t nodes;  // ptc_step_t * -> node_t *
   PTC_VEC(node_t *) all;
   int32_t num_streams;
+  int64_t num_launched;  // in all tasks
   ptc_shared_spans_t shared;
   stream_t streams[PTC_PLAN_MAX_STREAMS];
 } events_t;
@@ -118,6 +122,7 @@ static ptc_status_t find_waits(void *arg, const ptc_launched_t *launched) {
   clock[launched->step->stream]++;
   memcpy(node->clock, clock, sizeof node->clock);
   note(e, launched);
+  e->num_launched++;
   return PTC_OK;
 }
 
@@ -155,6 +160,22 @@ static void drop_useless(events_t *e) {
   }
 }
 
+// PTC_INFEASIBLE where something is not ordered.
+static ptc_status_t check_order(void *arg, const ptc_launched_t *launched) {
+  events_t *e = arg;
+  node_t *node = ptc_map_get(&e->nodes, launched->step);
+  int64_t *clock = e->streams[launched->step->stream].clock;
+  const ptc_toucher_t *needed[PTC_PLAN_MAX_STREAMS] = {0};
+  for (int64_t w = 0; w < node->waits.len; ++w) join(e, clock, node->waits.data[w]->clock);
+  find_needed(e, launched, needed);
+  for (int32_t s = 0; s < e->num_streams; ++s)
+    if (needed[s] && needed[s]->position > clock[s]) return PTC_INFEASIBLE;
+  clock[launched->step->stream]++;
+  memcpy(node->clock, clock, sizeof node->clock);
+  note(e, launched);
+  return PTC_OK;
+}
+
 // --- the whole
 
 static ptc_status_t walk_tasks(events_t *e, ptc_launched_fn_t fn) {
@@ -169,6 +190,32 @@ static ptc_status_t walk_tasks(events_t *e, ptc_launched_fn_t fn) {
     PTC_TRY(ptc_plan_walk(e->plan, &e->plan->tasks[t], fn, e));
   }
   return PTC_OK;
+}
+
+// Whether all is ordered without the wait |at|, which then stays away.
+static bool leave_out(events_t *e, node_t *node, int64_t at) {
+  node_t *kept = node->waits.data[at];
+  memmove(&node->waits.data[at], &node->waits.data[at + 1],
+          (size_t)(node->waits.len - at - 1) * sizeof kept);
+  node->waits.len--;
+  if (walk_tasks(e, check_order) == PTC_OK) return true;
+  memmove(&node->waits.data[at + 1], &node->waits.data[at],
+          (size_t)(node->waits.len - at) * sizeof kept);
+  node->waits.data[at] = kept;
+  node->waits.len++;
+  return false;
+}
+
+static void drop_implied(events_t *e) {
+  int64_t visits = 0;
+  for (int64_t i = e->all.len - 1; i >= 0; --i) {
+    node_t *node = e->all.data[i];
+    for (int64_t w = node->waits.len - 1; w >= 0; --w) {
+      visits += e->num_launched;
+      if (visits > MAX_VISITS) return;
+      (void)leave_out(e, node, w);
+    }
+  }
 }
 
 // Numbers the events in the order of the text.
@@ -198,6 +245,7 @@ static ptc_status_t place(events_t *e) {
   }
   PTC_TRY(walk_tasks(e, find_useful));
   drop_useless(e);
+  drop_implied(e);
   write_events(e);
   return PTC_OK;
 }

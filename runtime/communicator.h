@@ -44,6 +44,8 @@ typedef struct ptc_comm_vtable_s {
   int64_t (*bytes)(const ptc_comm_t *comm, int32_t group, ptc_collective_kind_t kind);
   int64_t (*received)(const ptc_comm_t *comm, int32_t peer);
   void (*close)(ptc_comm_t *comm);
+  // Any thread may make the next call, and call abort at any time.
+  bool any_thread;
 } ptc_comm_vtable_t;
 
 struct ptc_comm_s {

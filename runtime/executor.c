@@ -9,6 +9,7 @@
 
 #include "ir/base/vec.h"
 #include "runtime/cell.h"
+#include "runtime/comm_queue.h"
 #include "runtime/cpu/memory_map.h"
 #include "runtime/cpu/thread_pool.h"
 
@@ -41,7 +42,10 @@ struct ptc_executor_s {
   PTC_VEC(view_t) views;
   const ptc_kernel_objects_t *objects;
   ptc_exchange_t *exchange;  // with other ranks; NULL: there are none
-  void **exchange_args;      // room for those of the largest collective
+  // Steps of streams but 0 run in a thread of their own, in the order of launching. NULL: they run when they are launched.
+  ptc_comm_queue_t *queue;
+  int64_t *event_numbers;  // per event: the number in the queue of the step that recorded it last
+  void **exchange_args;    // room for those of the largest collective
   ptc_thread_pool_t *pool;
   char *arena, *scratch;
   int64_t scratch_bytes;  // of one thread
@@ -135,7 +139,7 @@ static char *address_of(const ptc_executor_t *executor, const ptc_ref_t *ref) {
 
 #if defined(__SANITIZE_ADDRESS__)
 static bool is_guarded(const ptc_executor_t *executor) {
-  return executor->plan->arena_bytes <= GUARDED_BYTES;
+  return !executor->queue && executor->plan->arena_bytes <= GUARDED_BYTES;
 }
 
 static void guard_begin(const ptc_executor_t *executor, const ptc_step_t *step) {
@@ -269,43 +273,59 @@ static ptc_status_t note_exchange(ptc_diag_t *diag, ptc_executor_t *executor, in
   return PTC_OK;
 }
 
-static ptc_status_t run_collective(ptc_diag_t *diag, ptc_executor_t *executor,
-                                   const ptc_step_t *step) {
-  if (!executor->exchange)
-    return ptc_error(diag, (ptc_loc_t){.file = executor->plan->steps_file, .line = step->line},
-                     PTC_UNSUPPORTED, "no-communicator",
-                     "this step exchanges data with other ranks, and there are none");
-  for (int32_t i = 0; i < step->num_args; i++)
-    executor->exchange_args[i] = place_of(executor, &step->args[i]);
-  const int64_t begin = executor->profiling ? now_ns() : 0;
-  ptc_comm_set_stream(ptc_exchange_comm(executor->exchange), step->stream);
-  PTC_TRY(ptc_exchange_run(diag, executor->exchange, step, executor->exchange_args));
-  return note_exchange(diag, executor, begin);
-}
-
 // The ranks of a stage are one after another, the stages in order.
-static ptc_status_t run_transfer(ptc_diag_t *diag, ptc_executor_t *executor,
-                                 const ptc_step_t *step) {
+static ptc_status_t run_transfer(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_step_t *step,
+                                 void *const *args) {
   const ptc_plan_t *plan = executor->plan;
-  if (!executor->exchange)
-    return ptc_error(diag, (ptc_loc_t){.file = plan->steps_file, .line = step->line},
-                     PTC_UNSUPPORTED, "no-communicator",
-                     "this step exchanges data with other stages, and there are none");
   ptc_comm_t *comm = ptc_exchange_comm(executor->exchange);
   const int32_t size = comm->world / plan->num_stages;
   const int32_t peer = step->peer * size + comm->rank % size;
   const ptc_buffer_t *buffer = &plan->buffers[step->args[0].buffer];
-  void *data = place_of(executor, &step->args[0]);
   const bool sends = step->kind == PTC_STEP_SEND;
   char what[120];
   snprintf(what, sizeof what, "%s of %s %s stage %" PRId32, sends ? "send" : "recv", buffer->name,
            sends ? "to" : "from", step->peer);
-  ptc_comm_set_stream(comm, step->stream);
   ptc_comm_set_context(comm, what, (ptc_loc_t){.file = buffer->loc_file, .line = buffer->loc_line});
+  return sends ? ptc_comm_send(comm, diag, peer, step->tag, args[0], step->args[0].bytes)
+               : ptc_comm_recv(comm, diag, peer, step->tag, args[0], step->args[0].bytes);
+}
+
+// Also called by the queue's thread, which then is the only one that exchanges.
+static ptc_status_t run_exchange(void *arg, ptc_diag_t *diag, const ptc_step_t *step,
+                                 void *const *args) {
+  ptc_executor_t *executor = arg;
   const int64_t begin = executor->profiling ? now_ns() : 0;
-  PTC_TRY(sends ? ptc_comm_send(comm, diag, peer, step->tag, data, step->args[0].bytes)
-                : ptc_comm_recv(comm, diag, peer, step->tag, data, step->args[0].bytes));
+  ptc_comm_set_stream(ptc_exchange_comm(executor->exchange), step->stream);
+  PTC_TRY(step->kind == PTC_STEP_COLLECTIVE ? ptc_exchange_run(diag, executor->exchange, step, args)
+                                            : run_transfer(diag, executor, step, args));
   return note_exchange(diag, executor, begin);
+}
+
+// Whether |next| waits for |step|: then nothing is won by handing it to another thread.
+static bool is_awaited(const ptc_step_t *step, const ptc_step_t *next) {
+  bool awaited = false;
+  for (int32_t w = 0; next && w < next->num_waits; w++)
+    awaited = awaited || next->waits[w] == step->record;
+  return awaited && step->record;
+}
+
+// |next|: the step that is launched after this one, if that is known.
+static ptc_status_t exchange(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_step_t *step,
+                             const ptc_step_t *next) {
+  if (!executor->exchange)
+    return ptc_error(diag, (ptc_loc_t){.file = executor->plan->steps_file, .line = step->line},
+                     PTC_UNSUPPORTED, "no-communicator",
+                     "this step exchanges data with other ranks, and there are none");
+  // What is not handed over comes after all that was.
+  if (executor->queue && step->stream == 0) PTC_TRY(ptc_comm_queue_drain(executor->queue, diag));
+  const bool here = !executor->queue || step->stream == 0 ||
+                    (is_awaited(step, next) && ptc_comm_queue_is_idle(executor->queue));
+  void **args = here ? executor->exchange_args : ptc_comm_queue_args(executor->queue);
+  for (int32_t i = 0; i < step->num_args; i++) args[i] = place_of(executor, &step->args[i]);
+  if (here) return run_exchange(executor, diag, step, args);
+  const int64_t number = ptc_comm_queue_push(executor->queue, step);
+  if (step->record) executor->event_numbers[step->record] = number;
+  return PTC_OK;
 }
 
 static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_step_t *steps,
@@ -338,6 +358,9 @@ static ptc_status_t wait_for_events(ptc_diag_t *diag, ptc_executor_t *executor,
   ptc_device_t *device = executor->device;
   for (int32_t w = 0; device && w < step->num_waits; w++)
     PTC_TRY(device->wait(device, diag, step->stream, step->waits[w]));
+  // Steps of stream 0 are done when the next one is launched, and the queue keeps the order of launching.
+  for (int32_t w = 0; executor->queue && step->stream == 0 && w < step->num_waits; w++)
+    PTC_TRY(ptc_comm_queue_wait(executor->queue, diag, executor->event_numbers[step->waits[w]]));
   return PTC_OK;
 }
 
@@ -365,14 +388,31 @@ static ptc_status_t run_steps(ptc_diag_t *diag, ptc_executor_t *executor, const 
           run_copy(executor, step);
         break;
       case PTC_STEP_REPEAT: PTC_TRY(run_repeat(diag, executor, step, level)); break;
-      case PTC_STEP_COLLECTIVE: PTC_TRY(run_collective(diag, executor, step)); break;
       case PTC_STEP_CALL: PTC_TRY(run_call(diag, executor, step, level)); break;
+      case PTC_STEP_COLLECTIVE:
       case PTC_STEP_SEND:
-      case PTC_STEP_RECV: PTC_TRY(run_transfer(diag, executor, step)); break;
+      case PTC_STEP_RECV:
+        PTC_TRY(exchange(diag, executor, step, i + 1 < num_steps ? step + 1 : NULL));
+        break;
     }
     PTC_TRY(record_event(diag, executor, step));
   }
   return PTC_OK;
+}
+
+// Waits for the thread that exchanges. After an error of this one it may wait for ranks that wait in turn: the run ends on
+// all of them.
+static ptc_status_t end_exchange(ptc_diag_t *diag, ptc_executor_t *executor, ptc_status_t status) {
+  if (!executor->queue) return status;
+  if (status == PTC_OK) return ptc_comm_queue_drain(executor->queue, diag);
+  const bool idle = ptc_comm_queue_is_idle(executor->queue);
+  const char *reason = diag->num_items ? diag->items[diag->num_items - 1].message : "an error";
+  if (!idle) ptc_comm_abort(ptc_exchange_comm(executor->exchange), reason);
+  ptc_diag_t unused;
+  ptc_diag_init(&unused);
+  (void)ptc_comm_queue_drain(executor->queue, &unused);
+  ptc_diag_deinit(&unused);
+  return status;
 }
 
 ptc_status_t ptc_executor_run(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_task_t *task) {
@@ -389,7 +429,12 @@ ptc_status_t ptc_executor_run(ptc_diag_t *diag, ptc_executor_t *executor, const 
     return fault < 0 ? PTC_OK : report_fault(diag, &executor->plan->kernels[fault], 1);
   }
   for (int32_t t = 0; t < ptc_thread_pool_size(executor->pool); t++) executor->calls[t].fault = 0;
-  return run_steps(diag, executor, task->steps, task->num_steps, level, NULL, 0);
+  if (executor->queue)
+    memset(executor->event_numbers, 0,
+           sizeof *executor->event_numbers * (size_t)(ptc_plan_num_events(executor->plan) + 1));
+  const ptc_status_t status =
+      run_steps(diag, executor, task->steps, task->num_steps, level, NULL, 0);
+  return end_exchange(diag, executor, status);
 }
 
 // --- profile
@@ -412,8 +457,8 @@ static int32_t most_args(const ptc_step_t *steps, int32_t count) {
   for (int32_t i = 0; i < count; i++) {
     const int32_t args = steps[i].kind == PTC_STEP_REPEAT
                              ? most_args(steps[i].body, steps[i].num_steps)
-                         : steps[i].kind == PTC_STEP_COLLECTIVE ? steps[i].num_args
-                                                                : 0;
+                         : steps[i].kind == PTC_STEP_LAUNCH ? 0
+                                                            : steps[i].num_args;
     if (args > most) most = args;
   }
   return most;
@@ -427,7 +472,11 @@ ptc_status_t ptc_executor_join(ptc_diag_t *diag, ptc_executor_t *executor, ptc_c
     if (args > most) most = args;
   }
   executor->exchange_args = ptc_xmalloc(sizeof *executor->exchange_args * (size_t)(most + 1));
-  return ptc_exchange_create(diag, plan, comm, &executor->exchange);
+  PTC_TRY(ptc_exchange_create(diag, plan, comm, &executor->exchange));
+  if (ptc_plan_num_streams(plan) == 1 || !comm->vtable->any_thread) return PTC_OK;
+  executor->event_numbers =
+      ptc_xmalloc(sizeof *executor->event_numbers * (size_t)(ptc_plan_num_events(plan) + 1));
+  return ptc_comm_queue_create(diag, run_exchange, executor, most, &executor->queue);
 }
 
 const ptc_exchange_t *ptc_executor_exchange(const ptc_executor_t *executor) {
@@ -557,12 +606,14 @@ void ptc_executor_populate(ptc_executor_t *executor) {
 void ptc_executor_destroy(ptc_executor_t *executor) {
   if (!executor) return;
   const int32_t num_threads = executor->pool ? ptc_thread_pool_size(executor->pool) : 0;
+  ptc_comm_queue_destroy(executor->queue);
   ptc_thread_pool_destroy(executor->pool);
   ptc_memory_unmap(executor->arena, executor->plan->arena_bytes);
   ptc_memory_unmap(executor->scratch, executor->scratch_bytes * num_threads);
   if (executor->device) executor->device->destroy(executor->device);
   ptc_exchange_destroy(executor->exchange);
   free(executor->exchange_args);
+  free(executor->event_numbers);
   free(executor->views.data);
   free(executor->calls);
   free(executor->times);

@@ -126,7 +126,8 @@ static const ptc_comm_vtable_t local_vtable = {.group = ptc_local_make_group,
                                                .set_limit = set_limit,
                                                .bytes = count_bytes,
                                                .received = count_received,
-                                               .close = close_endpoint};
+                                               .close = close_endpoint,
+                                               .any_thread = true};
 
 static void *zeros(size_t count, size_t bytes) {
   void *memory = calloc(count, bytes);

@@ -11,6 +11,7 @@
 typedef struct plan_case_s {
   const char *model, *layers, *recompute, *precision, *schedule;
   int pp, chunks, micro;  // micro: number of micro-batches
+  bool overlap;
 } plan_case_t;
 
 static ptc_module_t *lower_case(const plan_case_t *c, ptc_diag_t *diag) {
@@ -27,6 +28,7 @@ static ptc_module_t *lower_case(const plan_case_t *c, ptc_diag_t *diag) {
   ptc_attrs_set_int(module, &module->config, "chunks", c->chunks);
   ptc_attrs_set_int(module, &module->config, "micro_batch", 8 / c->micro);
   ptc_attrs_set_string(module, &module->config, "recompute", c->recompute);
+  ptc_attrs_set_bool(module, &module->config, "overlap", c->overlap);
   ptc_pass_ctx_t ctx;
   ptc_pass_ctx_init(&ctx, NULL);
   ptc_status_t status = ptc_pipeline_train(&ctx, module);
@@ -165,6 +167,7 @@ static void compare_results(const generated_t *whole, const generated_t *last, c
 static void check_plan(const ptc_plan_t *plan, ptc_diag_t *diag, const char *row) {
   UNIT_CHECK(ptc_plan_check(diag, plan) == PTC_OK, row);
   UNIT_CHECK(ptc_plan_verify(diag, plan) == PTC_OK, row);
+  UNIT_CHECK(ptc_plan_verify_order(diag, plan) == PTC_OK, row);
   ptc_str_t json = {0}, steps = {0}, json2 = {0}, steps2 = {0};
   ptc_plan_print(plan, &json, &steps);
   ptc_plan_t *again = NULL;
@@ -234,8 +237,8 @@ static void check_case(const plan_case_t *c) {
 }
 
 static const plan_case_t cases[] = {
-    {"gpt2_dropout", "5", "selective", "bf16", "1f1b", 3, 1, 4},
-    {"llama3", "4", "full", "f32", "zero_bubble", 2, 1, 4},
+    {"gpt2_dropout", "5", "selective", "bf16", "1f1b", 3, 1, 4, true},
+    {"llama3", "4", "full", "f32", "zero_bubble", 2, 1, 4, false},
 };
 
 static void test_cases(void) {

@@ -223,6 +223,7 @@ bool rank_run(ptc_module_t *module, uint64_t seed, rank_run_t *out_run) {
   if (status == PTC_OK) status = ptc_emit(&ctx, module, "cpu", &emitted);
   if (status == PTC_OK) status = ptc_plan_check(diag, emitted.plan);
   if (status == PTC_OK) status = ptc_plan_verify(diag, emitted.plan);
+  if (status == PTC_OK) status = ptc_plan_verify_order(diag, emitted.plan);
   const ptc_kernel_objects_options_t options = {
       .cache_folder = getenv("PTC_CACHE") ? NULL : PTC_BINARY_DIR "/kernel-cache"};
   if (status == PTC_OK)
