@@ -8,6 +8,11 @@
 #include "frontend/driver/units.h"
 #include "frontend/driver/volume.h"
 
+// Of an event, the lines of the steps that record it and that is the first to wait for it; 0: none in this task.
+typedef struct event_s {
+  int64_t recorded, awaited;
+} event_t;
+
 typedef struct lines_s {
   const ptc_plan_t *plan;
   int64_t rank;
@@ -15,7 +20,8 @@ typedef struct lines_s {
   FILE *out;
   json_t *list;
   ptc_arena_t arena;
-  int64_t number;  // of the latest line
+  int64_t number;   // of the latest line
+  event_t *events;  // event e is events[e]
 } lines_t;
 
 // One line.
@@ -25,25 +31,63 @@ typedef struct line_s {
   const char *stream, *op, *about, *group, *file;
   int64_t bytes;
   int32_t line;
+  const ptc_step_t *step;  // that has streams and events, or NULL
 } line_t;
+
+// "12 15": the lines of the steps that |step| waits for.
+static const char *list_waits(lines_t *l, const ptc_step_t *step) {
+  const char *text = "";
+  for (int32_t w = 0; step && w < step->num_waits; w++) {
+    const int64_t line = l->events[step->waits[w]].recorded;
+    if (line)
+      text = ptc_arena_printf(&l->arena, "%s%s%" PRId64, text, w ? " " : "", line);
+    else
+      text = ptc_arena_printf(&l->arena, "%s%sevent %" PRId32, text, w ? " " : "", step->waits[w]);
+  }
+  return text;
+}
+
+// "  [a turn ahead; after 12 15; awaited by 16]"
+static void put_order(lines_t *l, const line_t *line) {
+  const ptc_step_t *step = line->step;
+  if (!step) return;
+  const bool handed = step->stream && step->record && l->events[step->record].awaited;
+  if (!step->ahead && !step->num_waits && !handed) return;
+  const char *between = "";
+  fputs("  [", l->out);
+  if (step->ahead) {
+    const int32_t turns = step->ahead < 0 ? -step->ahead : step->ahead;
+    fprintf(l->out, "%" PRId32 " turn%s %s", turns, turns == 1 ? "" : "s",
+            step->ahead < 0 ? "late" : "ahead");
+    between = "; ";
+  }
+  if (step->num_waits) {
+    fprintf(l->out, "%safter %s", between, list_waits(l, step));
+    between = "; ";
+  }
+  if (handed) fprintf(l->out, "%sawaited by %" PRId64, between, l->events[step->record].awaited);
+  fputc(']', l->out);
+}
 
 static void put(lines_t *l, const line_t *line) {
   l->number++;
   char bytes[PTC_UNIT_CHARS];
   switch (l->format) {
     case PTC_SHOW_CSV:
-      fprintf(l->out, "%" PRId64 ",%d,%" PRId64 ",%s,%s,\"%s\",%" PRId64 ",%s,%s,%d\n", l->number,
-              (int)line->depth, line->times, line->stream, line->op, line->about, line->bytes,
-              line->group, line->file ? line->file : "", (int)line->line);
+      fprintf(l->out, "%" PRId64 ",%d,%" PRId64 ",%s,%s,\"%s\",%" PRId64 ",%s,%s,%d,%d,%s\n",
+              l->number, (int)line->depth, line->times, line->stream, line->op, line->about,
+              line->bytes, line->group, line->file ? line->file : "", (int)line->line,
+              line->step ? (int)line->step->ahead : 0, list_waits(l, line->step));
       return;
     case PTC_SHOW_JSON:
       json_array_append_new(
           l->list,
-          json_pack("{s:I, s:i, s:I, s:s, s:s, s:s, s:I, s:s, s:s, s:i}", "step",
+          json_pack("{s:I, s:i, s:I, s:s, s:s, s:s, s:I, s:s, s:s, s:i, s:i, s:s}", "step",
                     (json_int_t)l->number, "depth", (int)line->depth, "times",
                     (json_int_t)line->times, "stream", line->stream, "op", line->op, "about",
                     line->about, "bytes", (json_int_t)line->bytes, "group", line->group, "file",
-                    line->file ? line->file : "", "line", (int)line->line));
+                    line->file ? line->file : "", "line", (int)line->line, "ahead",
+                    line->step ? (int)line->step->ahead : 0, "after", list_waits(l, line->step)));
       return;
     default: break;
   }
@@ -52,7 +96,13 @@ static void put(lines_t *l, const line_t *line) {
           2 * (int)line->depth, "", line->op);
   if (line->about[0]) fprintf(l->out, " (%s)", line->about);
   if (line->file) fprintf(l->out, "  %s:%d", line->file, (int)line->line);
+  put_order(l, line);
   fputc('\n', l->out);
+}
+
+// "comm": it runs where it stands; "comm 2": on a stream of its own.
+static const char *stream_name(lines_t *l, const ptc_step_t *step) {
+  return step->stream ? ptc_arena_printf(&l->arena, "comm %" PRId32, step->stream) : "comm";
 }
 
 static void put_collective(lines_t *l, const ptc_step_t *step, line_t *line) {
@@ -61,7 +111,7 @@ static void put_collective(lines_t *l, const ptc_step_t *step, line_t *line) {
       c->kind == PTC_COLLECTIVE_ALL_REDUCE || c->kind == PTC_COLLECTIVE_REDUCE_SCATTER;
   const char *reduce = !reduces ? "" : c->reduce == PTC_REDUCE_MAX ? "max " : "sum ";
   const char *name = l->plan->buffers[step->args[0].buffer].name;
-  line->stream = "comm";
+  line->stream = stream_name(l, step);
   line->op = ptc_collective_name(c->kind);
   line->group = ptc_volume_axes(c, &l->arena);
   line->bytes = ptc_collective_bytes(&l->plan->mesh, c, l->rank);
@@ -79,8 +129,14 @@ static void put_steps(lines_t *l, const ptc_step_t *steps, int32_t count, int32_
                       int64_t times) {
   for (int32_t i = 0; i < count; i++) {
     const ptc_step_t *step = &steps[i];
-    line_t line = {.depth = depth, .times = times, .stream = "compute", .about = "", .group = ""};
+    line_t line = {.depth = depth,
+                   .times = times,
+                   .stream = "compute",
+                   .about = "",
+                   .group = "",
+                   .step = step};
     if (step->kind == PTC_STEP_REPEAT) {
+      line.step = NULL;
       line.stream = "";
       line.op = ptc_arena_printf(&l->arena, "repeat %" PRId64 "%s", step->count,
                                  step->reverse ? " reverse" : "");
@@ -91,6 +147,7 @@ static void put_steps(lines_t *l, const ptc_step_t *steps, int32_t count, int32_
       put_collective(l, step, &line);
     } else if (step->kind == PTC_STEP_CALL) {
       const ptc_task_t *task = &l->plan->tasks[step->task];
+      line.step = NULL;
       line.stream = "";
       line.op = ptc_arena_printf(&l->arena, "call %s", task->name);
       line.about = ptc_arena_printf(&l->arena, "micro-batch %" PRId64 " in slot %" PRId64,
@@ -98,7 +155,7 @@ static void put_steps(lines_t *l, const ptc_step_t *steps, int32_t count, int32_
       line.bytes = -1;
       put(l, &line);
     } else if (step->kind == PTC_STEP_SEND || step->kind == PTC_STEP_RECV) {
-      line.stream = "comm";
+      line.stream = stream_name(l, step);
       line.op = step->kind == PTC_STEP_SEND ? "send" : "recv";
       line.group = ptc_arena_printf(&l->arena, "stage %" PRId32, step->peer);
       line.about = l->plan->buffers[step->args[0].buffer].name;
@@ -118,6 +175,18 @@ static void put_steps(lines_t *l, const ptc_step_t *steps, int32_t count, int32_
       line.line = kernel->loc_line;
       put(l, &line);
     }
+  }
+}
+
+// The lines that record events and wait for them, numbered as put_steps does.
+static void find_events(lines_t *l, const ptc_step_t *steps, int32_t count, int64_t *number) {
+  for (int32_t i = 0; i < count; i++) {
+    const ptc_step_t *step = &steps[i];
+    ++*number;
+    if (step->record) l->events[step->record].recorded = *number;
+    for (int32_t w = 0; w < step->num_waits; w++)
+      if (!l->events[step->waits[w]].awaited) l->events[step->waits[w]].awaited = *number;
+    if (step->kind == PTC_STEP_REPEAT) find_events(l, step->body, step->num_steps, number);
   }
 }
 
@@ -173,7 +242,10 @@ void ptc_show_schedule(const ptc_plan_t *plan, const ptc_task_t *task, int64_t r
   if (format == PTC_SHOW_JSON) lines.list = json_array();
   if (format == PTC_SHOW_TEXT) put_title(&lines, task);
   if (format == PTC_SHOW_CSV)
-    fputs("step,depth,times,stream,op,about,bytes,group,file,line\n", out);
+    fputs("step,depth,times,stream,op,about,bytes,group,file,line,ahead,after\n", out);
+  int64_t number = 0;
+  lines.events = PTC_ARENA_ARRAY(&lines.arena, event_t, ptc_plan_num_events(plan) + 1);
+  find_events(&lines, task->steps, task->num_steps, &number);
   put_steps(&lines, task->steps, task->num_steps, 0, 1);
   if (format == PTC_SHOW_TEXT) put_volume(&lines, task);
   if (format == PTC_SHOW_JSON) {
