@@ -129,7 +129,7 @@ static void read_parallel_setting(lower_t *L, const ptc_setting_t *setting) {
   static const char *const keys[] = {
       "dp",           "tp",       "pp",          "cp",        "ep",
       "zero",         "schedule", "micro_batch", "recompute", "sequence_parallel",
-      "cp_attention", "cp_order",     "overlap"};
+      "cp_attention", "cp_order", "overlap"};
   static const char *const ways[] = {"gather", "ring", "all_to_all"};
   static const char *const orders[] = {"contiguous", "balanced"};
   const ptc_expr_t *expr = setting->value;
