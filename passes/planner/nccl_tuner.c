@@ -183,6 +183,11 @@ static ptc_nccl_graph_t node_ring(const ptc_node_model_t *node, double gbps) {
   return graph;
 }
 
+double ptc_domain_nics(const ptc_node_model_t *node) {
+  const double nodes = (double)node->link_domain / most(node->devices, 1);
+  return node->nics * most(nodes, 1);
+}
+
 double ptc_group_link(const ptc_node_model_t *node, ptc_group_shape_t shape) {
   if (shape.crossing < 1) return node->link_busbw;
   const double across = node->link_across * least(1, 2. / shape.crossing);
@@ -203,8 +208,7 @@ ptc_nccl_system_t ptc_nccl_system(const ptc_node_model_t *node, ptc_group_shape_
     return system;
   }
   // One channel per NIC of the group's share; a device with several slow NICs counts as one with a fast one.
-  const double share =
-      (double)shape.per_node * node->nics / (shape.per_node * most(shape.sharers, 1));
+  const double share = ptc_domain_nics(node) / most(shape.sharers, 1);
   const double total = share * node->nic_rate * 1e-9;
   const double most_channels = least(share, shape.per_node);
   const int32_t channels = most_channels < 1 ? 1 : (int32_t)(most_channels + .5);

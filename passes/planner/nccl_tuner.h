@@ -36,6 +36,8 @@ ptc_nccl_estimate_t ptc_nccl_estimate(const ptc_nccl_system_t *system, ptc_net_k
 // The closed form of the search over the topology for a group of |shape|.
 ptc_nccl_system_t ptc_nccl_system(const ptc_node_model_t *node, ptc_group_shape_t shape);
 
+// NICs of all nodes that the links join.
+double ptc_domain_nics(const ptc_node_model_t *node);
 // Bus bandwidth of the links for such a group, bytes/s: less where it crosses from one part of a node to another.
 double ptc_group_link(const ptc_node_model_t *node, ptc_group_shape_t shape);
 

@@ -143,12 +143,15 @@ static ptc_fabric_t fabric_of(const ptc_node_model_t *node) {
   return node->fabric == PTC_FABRIC_NONE ? PTC_FABRIC_TCP : node->fabric;
 }
 
+// NCCL takes at most this many SMs.
+enum { MAX_CHANNELS = 32 };
+
 static void set_info(ptc_net_info_t *info, ptc_net_algo_t algo, ptc_net_proto_t proto,
                      int32_t channels, double busbw) {
   if (!info) return;
   *info = (ptc_net_info_t){.algo = algo,
                            .proto = proto,
-                           .channels = channels,
+                           .channels = channels < MAX_CHANNELS ? channels : MAX_CHANNELS,
                            .busbw = busbw,
                            // Each byte on the bus is read and written.
                            .memory_rate = 2 * busbw};
@@ -166,7 +169,8 @@ static const double *pair_terms(const ptc_node_model_t *node, ptc_net_kind_t kin
     rate = link;
     seconds = moved / rate;
   } else {
-    rate = node->nics * node->nic_rate * node->nic_eff / (most(shape.sharers, 1) * shape.per_node);
+    rate = ptc_domain_nics(node) * node->nic_rate * node->nic_eff /
+           (most(shape.sharers, 1) * shape.per_node);
     if (node->pcie_rate > 0) rate = least(rate, node->pcie_rate);
     const double moved = send ? bytes : bytes * (shape.ranks - shape.per_node) / shape.ranks;
     const double inside = send ? 0 : bytes * (shape.per_node - 1) / shape.ranks;

@@ -233,6 +233,13 @@ static void test_sharing(void) {
   const double eighth = ptc_net_seconds(cluster, PTC_NET_ALL_GATHER, thin, bytes / 8, &info);
   CU_ASSERT(fabs(info.busbw - 48e9) < 1e9);
   CU_ASSERT(eighth > .8 * one && eighth < 1.2 * one);
+  // A rack of 72 has the NICs of its 18 trays.
+  const ptc_cluster_t *racks = named(&catalog, "gb200_nvl72:36");
+  const ptc_group_shape_t across = {.ranks = 2, .per_node = 1, .nodes = 2, .sharers = 72};
+  const double gather = ptc_net_seconds(racks, PTC_NET_ALL_GATHER, across, bytes, &info);
+  CU_ASSERT(fabs(info.busbw - 48e9) < 1e9 && gather < 1.2 * bytes / 2 / 48e9);
+  const double send = ptc_net_seconds(racks, PTC_NET_SEND, across, bytes, &info);
+  CU_ASSERT(fabs(info.busbw - 48e9) < 1e9 && send < 1.1 * bytes / 48e9);
   close_catalog(&catalog);
 }
 
