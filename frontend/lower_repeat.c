@@ -78,6 +78,56 @@ static void define_index(lower_t *L, const ptc_stmt_t *stmt, int64_t turn) {
   symbol->number = ptc_number_from_int(&L->numbers, turn);
 }
 
+// --- turns that shard statements tell apart
+
+static bool calls_stmts(const ptc_stmts_t *stmts, const char *name, size_t len);
+
+static bool is_named(const char *text, const char *name, size_t len) {
+  return text && strlen(text) == len && memcmp(text, name, len) == 0;
+}
+
+// Whether the layer or instance is called.
+static bool calls_expr(const ptc_expr_t *expr, const char *name, size_t len) {
+  if (!expr) return false;
+  if (expr->kind == PTC_EXPR_NAME &&
+      (is_named(expr->text, name, len) || is_named(expr->instance, name, len)))
+    return true;
+  if (calls_expr(expr->lhs, name, len) || calls_expr(expr->rhs, name, len)) return true;
+  for (int32_t i = 0; i < expr->num_items; i++)
+    if (calls_expr(expr->items[i], name, len)) return true;
+  return false;
+}
+
+static bool calls_stmts(const ptc_stmts_t *stmts, const char *name, size_t len) {
+  for (int32_t i = 0; i < stmts->count; i++) {
+    const ptc_stmt_t *stmt = stmts->items[i];
+    if (calls_expr(stmt->value, name, len)) return true;
+    for (int32_t k = 0; k < stmt->num_values; k++)
+      if (calls_expr(stmt->values[k], name, len)) return true;
+    if (calls_stmts(&stmt->body, name, len) || calls_stmts(&stmt->else_body, name, len))
+      return true;
+  }
+  return false;
+}
+
+// Adds to |text| which shard statements name parameters of this turn, of those that name some turns' alone.
+static void add_statements(const lower_t *L, const ptc_stmt_t *stmt, int64_t turn,
+                           ptc_str_t *text) {
+  int32_t depth = 0;
+  for (const turn_t *outer = L->turn; outer; outer = outer->parent) depth++;
+  for (int64_t i = 0; i < L->ast->num_items; i++) {
+    const ptc_item_t *item = &L->ast->items[i];
+    for (int32_t s = 0; item->kind == PTC_ITEM_PARALLEL && s < item->num_shards; s++) {
+      const char *segment, *name;
+      size_t len, name_len;
+      if (!ptc_path_turn_segment(item->shards[s].path, depth, &segment, &len, &name, &name_len) ||
+          *segment == '*' || !calls_stmts(&stmt->body, name, name_len))
+        continue;
+      ptc_str_append(text, ptc_path_segment_has_turn(segment, len, turn) ? "y" : "n");
+    }
+  }
+}
+
 // One interned text per turn: equal texts, equal turns. NULL after an error.
 static const char **turn_classes(lower_t *L, const ptc_stmt_t *stmt, int64_t count) {
   const char **classes = PTC_ARENA_ARRAY(&L->module->arena, const char *, count);
@@ -86,7 +136,13 @@ static const char **turn_classes(lower_t *L, const ptc_stmt_t *stmt, int64_t cou
   const char *same = lower_intern(L, "");
   for (int64_t turn = 0; turn < count && ok; turn++) {
     classes[turn] = same;
-    if (!stmt->name) continue;
+    ptc_str_t text = {0};
+    add_statements(L, stmt, turn, &text);
+    if (!stmt->name) {
+      if (text.data) classes[turn] = lower_intern(L, text.data);
+      ptc_str_deinit(&text);
+      continue;
+    }
     scope_t scope;
     scope_push(L, &scope, true);
     define_index(L, stmt, turn);
@@ -94,7 +150,6 @@ static const char **turn_classes(lower_t *L, const ptc_stmt_t *stmt, int64_t cou
     int64_t errors = L->diag->num_errors;
     collect_stmts(L, &stmt->body, stmt->name, &exprs);
     ok = L->diag->num_errors == errors;
-    ptc_str_t text = {0};
     for (int64_t i = 0; i < exprs.len && ok; i++) {
       ptc_number_t number;
       val_t val = lower_expr(L, exprs.data[i]);

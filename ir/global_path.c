@@ -46,3 +46,28 @@ bool ptc_global_path_fits(const ptc_global_t *global, const char *pattern, bool 
   }
   return !*p && (prefix || !*g);
 }
+
+bool ptc_path_segment_has_turn(const char *segment, size_t len, int64_t turn) {
+  return segment_fits(segment, len, "*", 1, turn, 1, 1);
+}
+
+bool ptc_path_turn_segment(const char *pattern, int32_t depth, const char **out_segment,
+                           size_t *out_len, const char **out_name, size_t *out_name_len) {
+  *out_name = pattern;
+  *out_name_len = 0;
+  for (const char *p = pattern; *p;) {
+    const size_t len = pattern_segment(p);
+    const bool turn = *p == '*' || (*p >= '0' && *p <= '9');
+    if (turn && depth-- == 0) {
+      *out_segment = p;
+      *out_len = len;
+      return true;
+    }
+    if (!turn) {
+      *out_name = p;
+      *out_name_len = len;
+    }
+    p += len + (p[len] == '.');
+  }
+  return false;
+}

@@ -190,6 +190,12 @@ void ptc_global_instance_path(const ptc_global_t *global, const int64_t *instanc
 // Whether |pattern| names instances of |global|: "block.*.w", "block.7.w", "block.2..5.w". The whole path, or
 // (|prefix|) the start of one.
 bool ptc_global_path_fits(const ptc_global_t *global, const char *pattern, bool prefix);
+// Segment |depth| (from 0) of those of |pattern| that are turns, as text and length, and the name before it. False if there
+// are not so many.
+bool ptc_path_turn_segment(const char *pattern, int32_t depth, const char **out_segment,
+                           size_t *out_len, const char **out_name, size_t *out_name_len);
+// Whether a segment of a pattern ("*", "7", "2..5") names the turn.
+bool ptc_path_segment_has_turn(const char *segment, size_t len, int64_t turn);
 void ptc_module_set_mesh(ptc_module_t *module, const ptc_mesh_axis_t *axes, int32_t num_axes);
 // Records an origin; a later one of the same name replaces it. Texts are copied; |value| may be NULL.
 void ptc_module_set_origin(ptc_module_t *module, const char *name, const char *value,

@@ -238,15 +238,26 @@ static bool is_input_dim(const ptc_module_t *module, const char *name) {
   return false;
 }
 
+// Whether the path leaves no turn out.
+static bool has_all_turns(const char *path) {
+  const char *segment, *name;
+  size_t len, name_len;
+  for (int32_t depth = 0; ptc_path_turn_segment(path, depth, &segment, &len, &name, &name_len);
+       depth++)
+    if (*segment != '*') return false;
+  return true;
+}
+
+// What holds for some turns alone says nothing about the others.
 static bool is_stated(const ptc_part_t *p, const char *name) {
   const char *list = ptc_attrs_string(&p->module->config, "shard", NULL);
   for (const char *at = list; at && *at;) {
     const size_t len = strcspn(at, ";");
-    char axis[32], dim[128];
+    char path[256], axis[32], dim[128];
     const char *entry = ptc_arena_strndup(p->scratch, at, len);
     at += len + (at[len] == ';');
-    if (sscanf(entry, " %*s on %31s over %127s", axis, dim) == 2 && strcmp(axis, "tp") == 0 &&
-        strcmp(dim, name) == 0)
+    if (sscanf(entry, " %255s on %31s over %127s", path, axis, dim) == 3 &&
+        strcmp(axis, "tp") == 0 && strcmp(dim, name) == 0 && has_all_turns(path))
       return true;
   }
   return false;
