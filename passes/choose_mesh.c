@@ -1,4 +1,5 @@
-// choose-mesh: fills what --world leaves open: dp, tp, zero, sequence_parallel.
+// choose-mesh: fills what the config leaves open. With a cluster the planner does that (passes/planner); else a rule fills
+// what --world leaves open: dp, tp, zero, sequence_parallel.
 //
 // Each way to make N ranks of dp and tp is tried on a copy of the module: it is split so, and what a step costs a device
 // is taken from the split program. The cheapest way wins, the one with less tp at a tie; then ZeRO 1 and sequence
@@ -10,6 +11,7 @@
 #include "passes/parallel.h"
 #include "passes/partition.h"
 #include "passes/pass.h"
+#include "passes/planner/planner.h"
 
 typedef struct choice_s {
   int64_t dp, tp, zero;
@@ -95,7 +97,7 @@ static ptc_status_t choose(ptc_module_t *module, int64_t ranks) {
 }
 
 ptc_status_t ptc_pass_choose_mesh(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
-  (void)ctx;
+  if (ctx->options.planner) return ptc_planner_choose(ctx->options.planner, module);
   const ptc_attrs_t *config = &module->config;
   const int64_t world = ptc_attrs_int(config, "world", 0);
   int64_t others = 1;

@@ -35,6 +35,8 @@ typedef enum ptc_property_e {
 #undef PTC_PROPERTY
 } ptc_property_t;
 
+struct ptc_planner_s;  // passes/planner/planner.h
+
 // All zero is the default: silent, verifying.
 typedef struct ptc_pass_options_s {
   const char *print_after;  // a pass's name or "all": print the module after it
@@ -47,6 +49,8 @@ typedef struct ptc_pass_options_s {
   bool keep_grads;         // optimizer: gradients stay results of the function
   bool check_semantics;    // interpret before and after each pass and compare (check_semantics.h)
   uint64_t check_seed;     // of the random inputs of that comparison
+  struct ptc_planner_s
+      *planner;  // choose-mesh asks it; NULL: the rule without a model of the hardware
 } ptc_pass_options_t;
 
 typedef struct ptc_pass_ctx_s {

@@ -27,7 +27,7 @@ done
 
 say() { printf '\n== %s\n' "$*"; }
 
-packages="gcc libc6-dev cmake ninja-build flex bison pkg-config libcunit1-dev libjansson-dev zlib1g-dev"
+packages="gcc libc6-dev cmake ninja-build flex bison pkg-config libcunit1-dev libjansson-dev libmd-dev libcsv-dev zlib1g-dev"
 if command -v dpkg-query >/dev/null; then
   missing=""
   for package in $packages; do

@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
 done
 
 install_missing() {
-  local packages="gcc libc6-dev cmake ninja-build flex bison pkg-config libcunit1-dev libjansson-dev libmd-dev
+  local packages="gcc libc6-dev cmake ninja-build flex bison pkg-config libcunit1-dev libjansson-dev libmd-dev libcsv-dev
     zlib1g-dev"
   [ "$fuzz_minutes" != 0 ] && packages="$packages clang"
   [ "$valgrind" = yes ] && packages="$packages valgrind"

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "frontend/cluster.h"
 #include "frontend/driver/commands.h"
 #include "frontend/driver/compile.h"
 #include "frontend/driver/cuda_images.h"
@@ -14,8 +15,10 @@
 #include "frontend/driver/fit_memory.h"
 #include "frontend/driver/interrupt.h"
 #include "frontend/driver/options.h"
+#include "frontend/driver/plan_report.h"
 #include "frontend/driver/sample_plan.h"
 #include "frontend/driver/units.h"
+#include "frontend/parse.h"
 #include "ir/text.h"
 #include "passes/parallel.h"
 
@@ -42,6 +45,18 @@ static const char usage[] =
     "  --world=N              ranks in all: the product of dp, tp, pp, cp and ep; what is not "
     "given of\n"
     "                         dp and tp is chosen\n"
+    "  --cluster=CLUSTER      what the plan is for: NAME or NAME:NODES of `ptc clusters`, or the "
+    "path of "
+    "a\n"
+    "                         .ptm file with a cluster block (default: one in the files given); "
+    "what "
+    "is\n"
+    "                         not given of the split is chosen for it\n"
+    "  --objective=WHAT       of that choice: time (default), cost, memory\n"
+    "  --why                  prints each choice, its alternatives and what they lose\n"
+    "  --why-not=SETTINGS     what a split with these settings (tp=4,pp=2) would lose; may be "
+    "repeated\n"
+    "  --format=FORMAT        of what is planned: text (default) or json\n"
     "  --target=TARGET        cpu (default: this machine's), or cpu:x86-64-v2, -v3, -v4;\n"
     "                         or sm_80, sm_90a, ...: CUDA kernels\n"
     "  --keep-grads           gradients are results of the plan, for `ptc run --dump-grads`\n"
@@ -64,15 +79,24 @@ static const char usage[] =
 typedef struct arguments_s {
   ptc_common_options_t common;
   ptc_pass_options_t pass;
-  bool check, no_loc, print_lowered, plan_only;
-  const char *output, *target, *parallel;
+  bool check, no_loc, print_lowered, plan_only, why, json;
+  const char *output, *target, *parallel, *cluster;
+  const char *why_not[16];
+  int32_t num_why_not;
+  ptc_objective_t objective;
   int64_t world;
+  ptc_planner_t planner;  // with a cluster
 } arguments_t;
 
 enum {
   OPT_SET = 256,
   OPT_PARALLEL,
   OPT_WORLD,
+  OPT_CLUSTER,
+  OPT_OBJECTIVE,
+  OPT_WHY,
+  OPT_WHY_NOT,
+  OPT_FORMAT,
   OPT_TARGET,
   OPT_KEEP_GRADS,
   OPT_PRINT_AFTER,
@@ -86,6 +110,11 @@ static const struct option long_options[] = {
     {"set", required_argument, NULL, OPT_SET},
     {"parallel", required_argument, NULL, OPT_PARALLEL},
     {"world", required_argument, NULL, OPT_WORLD},
+    {"cluster", required_argument, NULL, OPT_CLUSTER},
+    {"objective", required_argument, NULL, OPT_OBJECTIVE},
+    {"why", no_argument, NULL, OPT_WHY},
+    {"why-not", required_argument, NULL, OPT_WHY_NOT},
+    {"format", required_argument, NULL, OPT_FORMAT},
     {"target", required_argument, NULL, OPT_TARGET},
     {"keep-grads", no_argument, NULL, OPT_KEEP_GRADS},
     {"print-after", required_argument, NULL, OPT_PRINT_AFTER},
@@ -107,6 +136,15 @@ static int usage_error(const char *format, const char *what) {
   return PTC_EXIT_USAGE;
 }
 
+static int read_objective(arguments_t *args) {
+  for (int32_t i = 0; i < PTC_NUM_OBJECTIVES; i++)
+    if (strcmp(optarg, ptc_objective_names[i]) == 0) {
+      args->objective = (ptc_objective_t)i;
+      return -1;
+    }
+  return usage_error("--objective is time, cost or memory, not \"%s\"", optarg);
+}
+
 static bool is_pass(const char *name) { return ptc_pass_find(name) != NULL; }
 
 // -1: go on; else the exit status.
@@ -120,6 +158,19 @@ static int read_option(int option, char *const *argv, arguments_t *args) {
     case OPT_WORLD:
       if (!ptc_options_read_count(optarg, 1, &args->world))
         return usage_error("--world takes a number of ranks, not \"%s\"", optarg);
+      return -1;
+    case OPT_CLUSTER: args->cluster = optarg; return -1;
+    case OPT_OBJECTIVE: return read_objective(args);
+    case OPT_WHY: args->why = true; return -1;
+    case OPT_WHY_NOT:
+      if (args->num_why_not == (int32_t)(sizeof(args->why_not) / sizeof(*args->why_not)))
+        return usage_error("too many --why-not: \"%s\"", optarg);
+      args->why_not[args->num_why_not++] = optarg;
+      return -1;
+    case OPT_FORMAT:
+      if (strcmp(optarg, "text") != 0 && strcmp(optarg, "json") != 0)
+        return usage_error("--format is text or json, not \"%s\"", optarg);
+      args->json = strcmp(optarg, "json") == 0;
       return -1;
     case OPT_TARGET: args->target = optarg; return -1;
     case OPT_KEEP_GRADS: args->pass.keep_grads = true; return -1;
@@ -294,6 +345,46 @@ static ptc_status_t make_plan(arguments_t *args, ptc_pass_ctx_t *ctx, ptc_module
   return status;
 }
 
+// --- planning
+
+static bool has_cluster(const ptc_ast_t *ast) {
+  for (int32_t i = 0; i < ast->num_items; i++)
+    if (ast->items[i].kind == PTC_ITEM_CLUSTER) return true;
+  return false;
+}
+
+// The cluster of --cluster, or of a block in the files; NULL: none is given.
+static ptc_status_t find_cluster(const arguments_t *args, ptc_diag_t *diag,
+                                 const char *const *files, int32_t num_files, ptc_arena_t *arena,
+                                 ptc_cluster_t **out) {
+  *out = NULL;
+  ptc_ast_t ast;
+  ptc_ast_init(&ast);
+  ptc_diag_t seen;  // the files' mistakes have been told
+  ptc_diag_init(&seen);
+  const char *spec = args->cluster;
+  for (int32_t i = 0; i < num_files; i++)
+    if (strcmp(files[i], "-") != 0) ptc_parse_file(&seen, &ast, files[i]);
+  for (int32_t i = 0; i < ast.num_items && !args->cluster; i++)
+    if (ast.items[i].kind == PTC_ITEM_CLUSTER) spec = ast.items[i].name;
+  const ptc_status_t status =
+      spec ? ptc_cluster_find(diag, arena, has_cluster(&ast) ? &ast : NULL, spec, out) : PTC_OK;
+  ptc_diag_deinit(&seen);
+  ptc_ast_deinit(&ast);
+  return status;
+}
+
+static ptc_status_t report_plan(arguments_t *args, ptc_module_t *module) {
+  const ptc_planner_t *planner = args->pass.planner;
+  if (args->json) return ptc_plan_report_json(planner, stdout);
+  if (!args->common.quiet || args->plan_only)
+    ptc_plan_report(planner, args->plan_only ? stdout : stderr);
+  if (args->why) PTC_TRY(ptc_plan_report_why(planner, stdout));
+  for (int32_t i = 0; i < args->num_why_not; i++)
+    PTC_TRY(ptc_plan_report_why_not(module->diag, planner, args->why_not[i], stdout));
+  return PTC_OK;
+}
+
 static ptc_status_t run_passes(arguments_t *args, ptc_module_t *module, const char *const *files,
                                int32_t num_files, const ptc_lower_options_t *options,
                                const struct timespec *begin) {
@@ -307,6 +398,7 @@ static ptc_status_t run_passes(arguments_t *args, ptc_module_t *module, const ch
   PTC_TRY(ptc_fit_memory(module, args->target, args->pass.keep_grads));
   ptc_pass_ctx_init(&ctx, &args->pass);
   ptc_status_t status = ptc_pipeline_train(&ctx, module);
+  if (status == PTC_OK && args->pass.planner) status = report_plan(args, module);
   if (status == PTC_OK && !ctx.stopped) {
     if (!args->common.quiet) print_model(module);
     if (looks && !args->output) args->plan_only = true;
@@ -341,8 +433,23 @@ static ptc_status_t compile(arguments_t *args, ptc_diag_t *diag, const char *con
   }
   if (args->print_lowered && !args->check) print_module(module, !args->no_loc);
   const bool stop_at_once = args->pass.stop_after && strcmp(args->pass.stop_after, "lower") == 0;
+  ptc_arena_t arena = {0};
+  ptc_cluster_t *cluster = NULL;
   if (!args->check && !stop_at_once)
+    status = find_cluster(args, diag, files, num_files, &arena, &cluster);
+  if (cluster) {
+    args->planner =
+        (ptc_planner_t){.cluster = cluster, .objective = args->objective, .arena = &arena};
+    args->pass.planner = &args->planner;
+    if (args->plan_only && !args->pass.stop_after) args->pass.stop_after = "choose-mesh";
+  } else if (status == PTC_OK && !args->check && (args->why || args->num_why_not > 0)) {
+    status = ptc_error(
+        diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "no-cluster",
+        "--why and --why-not need a cluster: --cluster NAME:NODES (`ptc clusters` lists them)");
+  }
+  if (status == PTC_OK && !args->check && !stop_at_once)
     status = run_passes(args, module, files, num_files, &options, &begin);
+  ptc_arena_deinit(&arena);
   if (!args->check && stop_at_once && !args->common.quiet) print_model(module);
   ptc_module_destroy(module);
   return status;

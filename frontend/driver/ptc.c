@@ -21,6 +21,7 @@ static const struct {
     {"interpret", ptc_interpret_main},
     {"verify", ptc_verify_main},
     {"clusters", ptc_clusters_main},
+    {"validate", ptc_validate_main},
     {"diff", NULL},
     {"calibrate", NULL},
 };

@@ -13,7 +13,7 @@ typedef struct stage_s {
 } stage_t;
 
 typedef struct predict_s {
-  const ptc_pieces_t *pieces;
+  const ptc_work_pieces_t *pieces;
   const ptc_cluster_t *cluster;
   const ptc_stack_t *stack;
   const ptc_choice_t *choice;
@@ -292,7 +292,7 @@ static void add_time(const predict_t *p, ptc_prediction_t *out) {
       (double)(p->pieces->work->batch * p->pieces->work->tokens_per_sample) / out->step_s;
 }
 
-bool ptc_predict_timed(const ptc_pieces_t *pieces, const ptc_piece_time_t *times,
+bool ptc_predict_timed(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
                        const ptc_cluster_t *cluster, const ptc_stack_t *stack,
                        const ptc_choice_t *choice, ptc_prediction_t *out) {
   *out = (ptc_prediction_t){0};
@@ -319,7 +319,7 @@ bool ptc_predict_timed(const ptc_pieces_t *pieces, const ptc_piece_time_t *times
   return true;
 }
 
-bool ptc_predict(const ptc_pieces_t *pieces, const ptc_cluster_t *cluster, const ptc_stack_t *stack,
+bool ptc_predict(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster, const ptc_stack_t *stack,
                  const ptc_choice_t *choice, ptc_prediction_t *out) {
   ptc_piece_time_t times[PTC_MAX_PIECES];
   ptc_predict_pieces(pieces, cluster, stack, choice, times);

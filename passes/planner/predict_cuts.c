@@ -3,7 +3,7 @@
 
 #include "passes/planner/predict_impl.h"
 
-int64_t ptc_part_count(const ptc_pieces_t *pieces, int32_t index, ptc_part_range_t part, bool first,
+int64_t ptc_part_count(const ptc_work_pieces_t *pieces, int32_t index, ptc_part_range_t part, bool first,
                        bool last) {
   int64_t begin = 0;  // global turn at which the piece begins
   for (int32_t i = 0; i < index; i++)
@@ -17,7 +17,7 @@ int64_t ptc_part_count(const ptc_pieces_t *pieces, int32_t index, ptc_part_range
 }
 
 // The turn up to which a part that begins at |from| can go within |limit| seconds; -1: not even one turn.
-static int64_t reach(const ptc_pieces_t *pieces, const double *costs, int64_t turns, int64_t from,
+static int64_t reach(const ptc_work_pieces_t *pieces, const double *costs, int64_t turns, int64_t from,
                      double limit) {
   int64_t begin = 0, to = from;
   double left = limit;
@@ -46,7 +46,7 @@ static int64_t reach(const ptc_pieces_t *pieces, const double *costs, int64_t tu
   return to;
 }
 
-static int64_t parts_within(const ptc_pieces_t *pieces, const double *costs, int64_t turns,
+static int64_t parts_within(const ptc_work_pieces_t *pieces, const double *costs, int64_t turns,
                             int64_t most, double limit) {
   int64_t at = 0, parts = 0;
   while (at >= 0 && at < turns && parts <= most) {
@@ -56,7 +56,7 @@ static int64_t parts_within(const ptc_pieces_t *pieces, const double *costs, int
   return at < turns ? most + 1 : parts;
 }
 
-static double cost_of_part(const ptc_pieces_t *pieces, const double *costs, ptc_part_range_t part,
+static double cost_of_part(const ptc_work_pieces_t *pieces, const double *costs, ptc_part_range_t part,
                            bool first, bool last) {
   double sum = 0;
   for (int32_t i = 0; i < pieces->count; i++)
@@ -64,7 +64,7 @@ static double cost_of_part(const ptc_pieces_t *pieces, const double *costs, ptc_
   return sum;
 }
 
-bool ptc_predict_cuts(const ptc_pieces_t *pieces, const ptc_choice_t *choice, const double *costs,
+bool ptc_predict_cuts(const ptc_work_pieces_t *pieces, const ptc_choice_t *choice, const double *costs,
                       int64_t num_parts, ptc_part_range_t *parts) {
   int64_t turns = 0;
   for (int32_t i = 0; i < pieces->count; i++)

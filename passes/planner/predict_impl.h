@@ -18,12 +18,12 @@ typedef struct ptc_part_range_s {
 } ptc_part_range_t;
 
 // How often piece |index| lies in |part|: 0 to its count.
-int64_t ptc_part_count(const ptc_pieces_t *pieces, int32_t index, ptc_part_range_t part, bool first,
+int64_t ptc_part_count(const ptc_work_pieces_t *pieces, int32_t index, ptc_part_range_t part, bool first,
                        bool last);
 
 // The parts of the choice's cuts, or those whose slowest is fastest. |costs|: of a turn of each piece.
 // False: fewer turns than parts.
-bool ptc_predict_cuts(const ptc_pieces_t *pieces, const ptc_choice_t *choice, const double *costs,
+bool ptc_predict_cuts(const ptc_work_pieces_t *pieces, const ptc_choice_t *choice, const double *costs,
                       int64_t num_parts, ptc_part_range_t *parts);
 
 #endif  // PTC_PASSES_PLANNER_PREDICT_IMPL_H_

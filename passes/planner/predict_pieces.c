@@ -93,7 +93,7 @@ static double phase_nets(const timing_t *t, const ptc_phase_work_t *phase, doubl
   return sum;
 }
 
-void ptc_predict_pieces(const ptc_pieces_t *pieces, const ptc_cluster_t *cluster,
+void ptc_predict_pieces(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                         const ptc_stack_t *stack, const ptc_choice_t *choice,
                         ptc_piece_time_t *times) {
   const timing_t t = {

@@ -100,13 +100,13 @@ typedef struct ptc_piece_s {
   double boundary_bytes;  // handed to the next piece on one device, per micro-batch
 } ptc_piece_t;
 
-typedef struct ptc_pieces_s {
+typedef struct ptc_work_pieces_s {
   const ptc_work_t *work;
   ptc_piece_t *items;
   int32_t count;
   int64_t micro_batches;  // per step
   const char *reason;     // why there are none (PTC_INFEASIBLE), for people
-} ptc_pieces_t;
+} ptc_work_pieces_t;
 
 // Which operands of an op stay in memory until its gradient.
 typedef enum ptc_save_profile_e {
@@ -120,6 +120,6 @@ typedef enum ptc_save_profile_e {
 // not fit the model (a batch that does not divide, a dim too short). Emits no diagnostic.
 ptc_status_t ptc_layout_pieces(const ptc_work_t *work, ptc_arena_t *arena,
                                const ptc_choice_t *choice, ptc_save_profile_t profile,
-                               ptc_pieces_t *out);
+                               ptc_work_pieces_t *out);
 
 #endif  // PTC_PASSES_PLANNER_WORK_H_

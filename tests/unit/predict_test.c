@@ -41,7 +41,7 @@ static void test_closed_forms(void) {
 }
 
 // The least slowest part over all ways to cut |turns| from |from| on into |parts|.
-static double exhaustive(const ptc_pieces_t *pieces, const double *costs, int64_t turns,
+static double exhaustive(const ptc_work_pieces_t *pieces, const double *costs, int64_t turns,
                          int64_t from, int64_t parts, bool first) {
   double best = INFINITY;
   for (int64_t to = from + 1; to <= turns; to++) {
@@ -63,7 +63,7 @@ static void test_cuts(void) {
     ptc_piece_t items[5] = {{.count = 1}, {.count = 0}, {.count = 1}, {.count = 0}, {.count = 1}};
     items[1].count = 2 + (int64_t)(unit_random(&seed) % 5);
     items[3].count = 2 + (int64_t)(unit_random(&seed) % 5);
-    const ptc_pieces_t pieces = {.items = items, .count = 5};
+    const ptc_work_pieces_t pieces = {.items = items, .count = 5};
     const int64_t turns = items[1].count + items[3].count;
     double costs[5];
     for (int i = 0; i < 5; i++) costs[i] = random_cost(&seed);

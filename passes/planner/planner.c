@@ -1,0 +1,145 @@
+#include "passes/planner/planner.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "ir/base/str.h"
+
+static const char *const modes[PTC_NUM_RECOMPUTE_MODES] = {"none", "selective", "full"};
+
+// --- the config
+
+void ptc_planner_read_fixed(const ptc_module_t *module, const ptc_work_t *work, ptc_fixed_t *out) {
+  const ptc_attrs_t *config = &module->config;
+  *out = ptc_fixed_nothing;
+  for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++)
+    out->size[a] = ptc_attrs_int(config, ptc_device_axis_names[a], 0);
+  out->zero = ptc_attrs_int(config, "zero", -1);
+  out->micro_batch = ptc_attrs_int(config, "micro_batch", 0);
+  if (ptc_attrs_find(config, "sequence_parallel"))
+    out->sequence_parallel = ptc_attrs_bool(config, "sequence_parallel", false);
+  const char *schedule = ptc_attrs_string(config, "schedule", NULL);
+  ptc_schedule_kind_t kind;
+  if (schedule && ptc_schedule_parse(schedule, &kind)) {
+    out->schedule = kind;
+    out->chunks = kind == PTC_SCHEDULE_INTERLEAVED ? ptc_attrs_int(config, "chunks", 0) : 1;
+  }
+  const char *recompute = ptc_attrs_string(config, "recompute", NULL);
+  for (int32_t i = 0; recompute && i < PTC_NUM_RECOMPUTE_MODES; i++)
+    if (strcmp(recompute, modes[i]) == 0) out->recompute = i;
+  const char *names = ptc_attrs_string(config, "tp_dims", NULL);
+  if (!names) return;
+  out->has_names = true;
+  for (int32_t i = 0; i < work->num_names; i++) {
+    const size_t len = strlen(work->names[i].name);
+    for (const char *at = names; (at = strstr(at, work->names[i].name)); at += len)
+      if ((at == names || at[-1] == ' ') && (at[len] == ' ' || !at[len])) out->names |= 1u << i;
+  }
+}
+
+static void set_int(ptc_module_t *module, const char *name, int64_t value) {
+  ptc_attrs_set_int(module, &module->config, name, value);
+}
+
+static void write_config(ptc_module_t *module, const ptc_work_t *work, const ptc_choice_t *choice) {
+  for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++)
+    set_int(module, ptc_device_axis_names[a], choice->size[a]);
+  set_int(module, "zero", choice->zero);
+  set_int(module, "micro_batch", choice->micro_batch);
+  ptc_attrs_set_bool(module, &module->config, "sequence_parallel", choice->sequence_parallel);
+  ptc_attrs_set_string(module, &module->config, "recompute", modes[choice->recompute]);
+  if (choice->size[PTC_AXIS_PP] > 1) {
+    ptc_attrs_set_string(module, &module->config, "schedule", ptc_schedule_name(choice->schedule));
+    if (choice->schedule == PTC_SCHEDULE_INTERLEAVED) set_int(module, "chunks", choice->chunks);
+  }
+  if (choice->size[PTC_AXIS_TP] == 1) return;
+  uint32_t set = 0;
+  for (int32_t p = 0; p < work->num_pieces; p++) set |= choice->names[p];
+  ptc_str_t names = {0};
+  for (int32_t i = 0; i < work->num_names; i++)
+    if (set >> i & 1) ptc_str_printf(&names, "%s%s", names.len ? " " : "", work->names[i].name);
+  ptc_attrs_set_string(module, &module->config, "tp_dims", names.data ? names.data : "");
+  ptc_str_deinit(&names);
+}
+
+// --- words
+
+void ptc_choice_print(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_t *out) {
+  for (int32_t a = PTC_NUM_DEVICE_AXES - 1, any = 0; a >= 0; a--)
+    if (choice->size[a] > 1 || a == PTC_AXIS_DP)
+      ptc_str_printf(out, "%s%s=%" PRId64, any++ ? " " : "", ptc_device_axis_names[a],
+                     choice->size[a]);
+  uint32_t set = 0;
+  for (int32_t p = 0; p < work->num_pieces; p++) set |= choice->names[p];
+  if (choice->size[PTC_AXIS_TP] > 1) {
+    ptc_str_append(out, " (");
+    for (int32_t i = 0, any = 0; i < work->num_names; i++)
+      if (set >> i & 1) ptc_str_printf(out, "%s%s", any++ ? " " : "", work->names[i].name);
+    ptc_str_append(out, ")");
+  }
+  if (choice->sequence_parallel) ptc_str_append(out, " sequence_parallel=on");
+  ptc_str_printf(out, " zero=%" PRId64 " micro_batch=%" PRId64, choice->zero, choice->micro_batch);
+  if (choice->size[PTC_AXIS_PP] > 1)
+    ptc_str_printf(out, " schedule=%s", ptc_schedule_name(choice->schedule));
+  if (choice->schedule == PTC_SCHEDULE_INTERLEAVED && choice->size[PTC_AXIS_PP] > 1)
+    ptc_str_printf(out, "(chunks=%" PRId64 ")", choice->chunks);
+  ptc_str_printf(out, " recompute=%s", modes[choice->recompute]);
+  if (choice->recompute != PTC_RECOMPUTE_NONE && choice->recompute_turns >= 0)
+    ptc_str_printf(out, " of %" PRId64 " turns a stage", choice->recompute_turns);
+}
+
+// --- choosing
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static ptc_status_t no_room(const ptc_planner_t *p, ptc_module_t *module) {
+  const ptc_candidate_t *best = &p->found.best;
+  ptc_str_t words = {0};
+  ptc_choice_print(p->work, &best->choice, &words);
+  const double short_of = best->predicted.memory_bytes - best->predicted.capacity_bytes;
+  const ptc_status_t status = ptc_error(
+      module->diag, (ptc_loc_t){0}, PTC_INFEASIBLE, "out-of-memory",
+      "no split of %" PRId64
+      " devices fits: the one that needs least (%s) takes %.2f GB of %.2f GB on stage %d, %.2f GB "
+      "too much",
+      p->cluster->num_devices, words.data, best->predicted.memory_bytes / 1e9,
+      best->predicted.capacity_bytes / 1e9, (int)best->predicted.worst_stage, short_of / 1e9);
+  ptc_note(module->diag, (ptc_loc_t){0},
+           "give more devices, a smaller batch or sequence, or leave open what is fixed");
+  ptc_str_deinit(&words);
+  return status;
+}
+
+ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
+  if (!planner->stack) planner->stack = ptc_stack_find("ptc");
+  const double begin = now();
+  PTC_TRY(ptc_work_new(module, planner->arena, &planner->work));
+  ptc_planner_read_fixed(module, planner->work, &planner->fixed);
+  const int64_t world = ptc_attrs_int(&module->config, "world", planner->cluster->num_devices);
+  planner->seconds[0] = now() - begin;
+  if (world > planner->cluster->num_devices)
+    return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "no-mesh",
+                     "%" PRId64 " ranks are asked for, but cluster \"%s\" has %" PRId64 " devices",
+                     world, planner->cluster->name, planner->cluster->num_devices);
+  const ptc_status_t status =
+      ptc_search(planner->work, planner->cluster, planner->stack, &planner->fixed, world,
+                 planner->objective, planner->arena, &planner->found);
+  planner->seconds[1] = now() - begin - planner->seconds[0];
+  if (status == PTC_INFEASIBLE)
+    return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INFEASIBLE, "no-mesh",
+                     "no split of %" PRId64 " devices is possible for a batch of %" PRId64
+                     " with what is fixed: leave a size open, or give sizes whose product is the "
+                     "number of devices and "
+                     "divides the batch",
+                     world, planner->work->batch);
+  PTC_TRY(status);
+  if (!planner->found.feasible) return no_room(planner, module);
+  write_config(module, planner->work, &planner->found.best.choice);
+  return PTC_OK;
+}

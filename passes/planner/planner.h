@@ -1,0 +1,30 @@
+// The planner as choose-mesh asks it: what the config leaves open is searched, and written back into it.
+#ifndef PTC_PASSES_PLANNER_PLANNER_H_
+#define PTC_PASSES_PLANNER_PLANNER_H_
+
+#include "ir/module.h"
+#include "passes/planner/search.h"
+
+typedef struct ptc_planner_s {
+  const ptc_cluster_t *cluster;
+  const ptc_stack_t *stack;  // NULL: "ptc"
+  ptc_objective_t objective;
+  // Results; they live in |arena|.
+  ptc_arena_t *arena;
+  ptc_work_t *work;
+  ptc_fixed_t fixed;  // what the config said
+  ptc_search_result_t found;
+  double seconds[2];  // of reading the program, of searching
+} ptc_planner_t;
+
+// What |module|'s config decides already.
+void ptc_planner_read_fixed(const ptc_module_t *module, const ptc_work_t *work, ptc_fixed_t *out);
+
+// Searches, and writes the choice into |module|'s config. |module| is at the point where choose-mesh runs. Ids:
+// "no-mesh" where no split is possible, "out-of-memory" where none fits: by how much, and what would be nearest.
+ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module);
+
+// The choice in words: "dp=4 tp=8 pp=4, zero=1, ..."; |work| names what lies on tp.
+void ptc_choice_print(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_t *out);
+
+#endif  // PTC_PASSES_PLANNER_PLANNER_H_

@@ -1,0 +1,415 @@
+// Exact for the cost model, by enumeration with bounds.
+//
+// The time of a turn of each piece depends on tp, cp, ep, sequence parallelism, the micro-batch, recompute and what lies
+// on tp; not on how the other devices are shared between dp and pp. A device's part of a step is then at least
+//     batch * (time of all turns for a micro-batch) / micro_batch / (devices / (tp * cp)),
+// whatever dp and pp are: no stage is faster than the average one. These layouts are sorted by that bound; under each the
+// splits of the rest are tried, until the bound passes the best value found.
+#include "passes/planner/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const ptc_objective_names[PTC_NUM_OBJECTIVES] = {"time", "cost", "memory"};
+
+const ptc_fixed_t ptc_fixed_nothing = {
+    .zero = -1, .sequence_parallel = -1, .schedule = -1, .recompute = -1};
+
+enum { MAX_SETS = 6, MAX_DIVISORS = 512 };
+
+// A layout: everything on which the times of pieces depend.
+typedef struct layout_s {
+  ptc_choice_t choice;  // dp, pp, zero, schedule open
+  ptc_work_pieces_t pieces;
+  ptc_piece_time_t *times;
+  double work;   // seconds of a device per step at least
+  double again;  // of them, what recompute adds
+} layout_t;
+
+typedef struct search_s {
+  const ptc_work_t *work;
+  const ptc_cluster_t *cluster;
+  const ptc_stack_t *stack;
+  const ptc_fixed_t *fixed;
+  ptc_objective_t objective;
+  int64_t devices;
+  double capacity, price;
+  ptc_arena_t *arena;
+  layout_t *layouts;
+  int32_t num_layouts, capacity_layouts;
+  ptc_search_result_t *out;
+} search_t;
+
+// --- numbers
+
+static int32_t divisors(int64_t n, int64_t *out) {
+  int32_t count = 0;
+  for (int64_t d = 1; d * d <= n && count < MAX_DIVISORS; d++)
+    if (n % d == 0) out[count++] = d;
+  for (int32_t i = count - 1; i >= 0 && count < MAX_DIVISORS; i--)
+    if (out[i] * out[i] != n) out[count++] = n / out[i];
+  return count;
+}
+
+static bool open_or(int64_t fixed, int64_t value) { return fixed == 0 || fixed == value; }
+
+// --- layouts
+
+static double turn_seconds(const ptc_piece_time_t *t) {
+  double sum = t->forward + t->backward + t->weight_grad;
+  for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) sum += t->exposed[a];
+  return sum - t->exposed_again;
+}
+
+static double again_seconds(const ptc_piece_time_t *t) { return t->again + t->exposed_again; }
+
+static void set_names(ptc_choice_t *choice, uint32_t set) {
+  for (int32_t i = 0; i < PTC_MAX_PIECES; i++) choice->names[i] = set;
+}
+
+// False: the model does not allow it.
+static bool lay_out(search_t *s, const ptc_choice_t *choice, ptc_arena_t *arena, layout_t *out) {
+  *out = (layout_t){.choice = *choice};
+  s->out->layouts++;
+  if (ptc_layout_pieces(s->work, arena, choice, s->stack->saves, &out->pieces) != PTC_OK)
+    return false;
+  out->times = PTC_ARENA_ARRAY(arena, ptc_piece_time_t, out->pieces.count);
+  // Where groups of tp, cp and ep lie depends on the product of dp and pp alone.
+  ptc_choice_t placed = *choice;
+  placed.size[PTC_AXIS_DP] = s->devices / (choice->size[PTC_AXIS_TP] * choice->size[PTC_AXIS_CP] *
+                                           choice->size[PTC_AXIS_EP]);
+  ptc_predict_pieces(&out->pieces, s->cluster, s->stack, &placed, out->times);
+  double seconds = 0, again = 0;
+  for (int32_t i = 0; i < out->pieces.count; i++) {
+    seconds += turn_seconds(&out->times[i]) * (double)out->pieces.items[i].count;
+    again += again_seconds(&out->times[i]) * (double)out->pieces.items[i].count;
+  }
+  // Micro-batches of the whole step times devices of one, over devices.
+  const double share = (double)s->work->batch / (double)choice->micro_batch *
+                       (double)(choice->size[PTC_AXIS_CP] * choice->size[PTC_AXIS_TP]) /
+                       (double)s->devices;
+  out->work = seconds * share;
+  out->again = again * share;
+  return true;
+}
+
+static void keep_layout(search_t *s, const layout_t *layout) {
+  if (s->num_layouts == s->capacity_layouts) {
+    s->capacity_layouts = s->capacity_layouts ? 2 * s->capacity_layouts : 256;
+    layout_t *grown = PTC_ARENA_ARRAY(s->arena, layout_t, s->capacity_layouts);
+    if (s->num_layouts) memcpy(grown, s->layouts, sizeof(*grown) * (size_t)s->num_layouts);
+    s->layouts = grown;
+  }
+  s->layouts[s->num_layouts++] = *layout;
+}
+
+// What a set of names costs, in time and in memory of parameters and of what is saved.
+typedef struct rated_s {
+  uint32_t set;
+  double seconds[2], params, saved;
+} rated_t;
+
+static bool dominates(const rated_t *a, const rated_t *b) {
+  return a->seconds[0] <= b->seconds[0] && a->seconds[1] <= b->seconds[1] &&
+         a->params <= b->params && a->saved <= b->saved;
+}
+
+static bool rate(search_t *s, ptc_choice_t choice, uint32_t set, const int64_t *micro,
+                 rated_t *out) {
+  *out = (rated_t){.set = set};
+  set_names(&choice, set);
+  for (int32_t i = 0; i < 2; i++) {
+    ptc_arena_t scratch = {0};
+    layout_t layout;
+    choice.micro_batch = micro[i];
+    const bool ok = lay_out(s, &choice, &scratch, &layout);
+    if (ok) out->seconds[i] = layout.work;
+    for (int32_t p = 0; ok && p < layout.pieces.count; p++) {
+      const ptc_piece_t *piece = &layout.pieces.items[p];
+      out->params += (double)piece->count * (piece->param_bytes + piece->state_bytes);
+      out->saved += (double)piece->count * piece->saved_bytes[PTC_RECOMPUTE_NONE];
+    }
+    ptc_arena_deinit(&scratch);
+    if (!ok) return false;
+  }
+  return true;
+}
+
+// The sets of names that may be best for some micro-batch: none of them is beaten in time, at the smallest and at a
+// large micro-batch, and in memory by another.
+static int32_t choose_sets(search_t *s, ptc_choice_t choice, uint32_t *sets) {
+  if (choice.size[PTC_AXIS_TP] == 1) {
+    sets[0] = 0;
+    return 1;
+  }
+  if (s->fixed->has_names) {
+    sets[0] = s->fixed->names;
+    return 1;
+  }
+  choice.recompute = PTC_RECOMPUTE_NONE;
+  const int64_t micro[2] = {1, s->work->batch < 8 ? s->work->batch : 8};
+  const int32_t bits = s->work->num_names < 12 ? s->work->num_names : 12;
+  rated_t kept[64];
+  int32_t count = 0;
+  for (uint32_t set = 1; set < 1u << bits; set++) {
+    rated_t own;
+    if (!rate(s, choice, set, micro, &own)) continue;
+    bool beaten = false;
+    for (int32_t i = 0; i < count && !beaten; i++) beaten = dominates(&kept[i], &own);
+    if (beaten) continue;
+    int32_t left = 0;
+    for (int32_t i = 0; i < count; i++)
+      if (!dominates(&own, &kept[i])) kept[left++] = kept[i];
+    count = left;
+    if (count < 64) kept[count++] = own;
+  }
+  // The fastest first.
+  int32_t num = 0;
+  while (count > 0 && num < MAX_SETS) {
+    int32_t best = 0;
+    for (int32_t i = 1; i < count; i++)
+      if (kept[i].seconds[0] < kept[best].seconds[0]) best = i;
+    sets[num++] = kept[best].set;
+    kept[best] = kept[--count];
+  }
+  return num;
+}
+
+static void add_layouts(search_t *s, const ptc_choice_t *base, const uint32_t *sets,
+                        int32_t num_sets) {
+  int64_t micros[MAX_DIVISORS];
+  const int32_t num_micros = divisors(s->work->batch, micros);
+  const int64_t least_replicas = base->size[PTC_AXIS_EP];
+  for (int32_t n = 0; n < num_sets; n++)
+    for (int32_t i = 0; i < num_micros; i++) {
+      if (!open_or(s->fixed->micro_batch, micros[i]) ||
+          s->work->batch % (least_replicas * micros[i]))
+        continue;
+      for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++) {
+        if (s->fixed->recompute >= 0 && s->fixed->recompute != mode) continue;
+        ptc_choice_t choice = *base;
+        choice.micro_batch = micros[i];
+        choice.recompute = mode;
+        set_names(&choice, sets[n]);
+        layout_t layout;
+        if (lay_out(s, &choice, s->arena, &layout)) keep_layout(s, &layout);
+      }
+    }
+}
+
+static void find_layouts(search_t *s) {
+  int64_t sizes[MAX_DIVISORS];
+  const int32_t count = divisors(s->devices, sizes);
+  const int64_t *fixed = s->fixed->size;
+  for (int32_t t = 0; t < count; t++)
+    for (int sp = 0; sp < (sizes[t] > 1 ? 2 : 1); sp++) {
+      if (!open_or(fixed[PTC_AXIS_TP], sizes[t])) continue;
+      if (s->fixed->sequence_parallel >= 0 && sizes[t] > 1 && s->fixed->sequence_parallel != sp)
+        continue;
+      ptc_choice_t choice = {.size = {1, 1, 1, 1, 1},
+                             .micro_batch = 1,
+                             .chunks = 1,
+                             .recompute_turns = -1,
+                             .schedule = PTC_SCHEDULE_1F1B,
+                             .sequence_parallel = sp};
+      choice.size[PTC_AXIS_TP] = sizes[t];
+      uint32_t sets[MAX_SETS];
+      const int32_t num_sets = choose_sets(s, choice, sets);
+      for (int32_t c = 0; c < count && num_sets > 0; c++)
+        for (int32_t e = 0; e < count; e++) {
+          if (!open_or(fixed[PTC_AXIS_CP], sizes[c]) || !open_or(fixed[PTC_AXIS_EP], sizes[e]))
+            continue;
+          if (s->devices % (sizes[t] * sizes[c] * sizes[e])) continue;
+          choice.size[PTC_AXIS_CP] = sizes[c];
+          choice.size[PTC_AXIS_EP] = sizes[e];
+          add_layouts(s, &choice, sets, num_sets);
+        }
+    }
+}
+
+// --- splits of a layout
+
+static double value_of(const search_t *s, const ptc_prediction_t *p) {
+  switch (s->objective) {
+    case PTC_OBJECTIVE_COST: return p->step_s / p->tokens_per_s * s->price;
+    case PTC_OBJECTIVE_MEMORY: return p->memory_bytes;
+    default: return p->step_s;
+  }
+}
+
+static bool same_mesh(const ptc_choice_t *a, const ptc_choice_t *b) {
+  return memcmp(a->size, b->size, sizeof(a->size)) == 0;
+}
+
+// Keeps the best of each mesh.
+static void remember(search_t *s, const ptc_candidate_t *found) {
+  ptc_search_result_t *out = s->out;
+  int32_t at = 0;
+  while (at < out->num_top && !same_mesh(&out->top[at].choice, &found->choice)) at++;
+  if (at < out->num_top) {
+    if (out->top[at].value <= found->value) return;
+  } else if (out->num_top < PTC_SEARCH_TOP) {
+    out->num_top++;
+  } else if (out->top[--at].value <= found->value) {
+    return;
+  }
+  for (; at > 0 && out->top[at - 1].value > found->value; at--) out->top[at] = out->top[at - 1];
+  out->top[at] = *found;
+}
+
+static void consider(search_t *s, const ptc_choice_t *choice, const ptc_prediction_t *predicted) {
+  ptc_search_result_t *out = s->out;
+  const ptc_candidate_t found = {*choice, *predicted, value_of(s, predicted)};
+  if (!predicted->fits) {
+    if (!out->feasible && predicted->memory_bytes < out->best.predicted.memory_bytes)
+      out->best = found;
+    return;
+  }
+  remember(s, &found);
+  if (out->feasible &&
+      (found.value > out->best.value ||
+       (found.value == out->best.value && predicted->step_s >= out->best.predicted.step_s)))
+    return;
+  out->feasible = true;
+  out->best = found;
+}
+
+static bool predict(search_t *s, const layout_t *layout, const ptc_choice_t *choice,
+                    ptc_prediction_t *out) {
+  s->out->predictions++;
+  ptc_work_pieces_t pieces = layout->pieces;
+  pieces.micro_batches = s->work->batch / (choice->size[PTC_AXIS_DP] * choice->size[PTC_AXIS_EP] *
+                                           choice->micro_batch);
+  return ptc_predict_timed(&pieces, layout->times, s->cluster, s->stack, choice, out);
+}
+
+// Of a stage's turns as few are computed again as memory allows: each one less is faster and needs more.
+static void try_turns(search_t *s, const layout_t *layout, ptc_choice_t choice, int64_t most) {
+  ptc_prediction_t predicted;
+  choice.recompute_turns = -1;
+  if (!predict(s, layout, &choice, &predicted)) return;
+  consider(s, &choice, &predicted);
+  if (choice.recompute == PTC_RECOMPUTE_NONE || !predicted.fits ||
+      s->objective == PTC_OBJECTIVE_MEMORY)
+    return;
+  int64_t low = 0, high = most;  // |high| fits
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    choice.recompute_turns = middle;
+    if (!predict(s, layout, &choice, &predicted)) return;
+    consider(s, &choice, &predicted);
+    if (predicted.fits)
+      high = middle;
+    else
+      low = middle;
+  }
+}
+
+static double idle_share(const layout_t *layout, ptc_schedule_kind_t kind) {
+  if (kind != PTC_SCHEDULE_ZB_H1) return 1;
+  double all = 0, w = 0;
+  for (int32_t i = 0; i < layout->pieces.count; i++) {
+    all += turn_seconds(&layout->times[i]) * (double)layout->pieces.items[i].count;
+    w += layout->times[i].weight_grad * (double)layout->pieces.items[i].count;
+  }
+  return all > 2 * w ? (all - 2 * w) / all : 0;
+}
+
+static bool hopeless(search_t *s, double bound) {
+  if (s->objective == PTC_OBJECTIVE_MEMORY || !s->out->feasible) return false;
+  const double tokens = (double)(s->work->batch * s->work->tokens_per_sample);
+  const double value =
+      s->objective == PTC_OBJECTIVE_COST ? bound / (tokens / bound) * s->price : bound;
+  if (value < s->out->best.value) return false;
+  s->out->pruned++;
+  return true;
+}
+
+static void try_schedules(search_t *s, const layout_t *layout, ptc_choice_t choice) {
+  const int64_t pp = choice.size[PTC_AXIS_PP];
+  const int64_t m =
+      s->work->batch / (choice.size[PTC_AXIS_DP] * choice.size[PTC_AXIS_EP] * choice.micro_batch);
+  int64_t turns = 0;
+  for (int32_t i = 0; i < layout->pieces.count; i++)
+    if (layout->pieces.items[i].count > 1) turns += layout->pieces.items[i].count;
+  const double least = layout->work;
+  for (int kind = 0; kind < PTC_NUM_SCHEDULES; kind++) {
+    if (s->fixed->schedule >= 0 && s->fixed->schedule != kind) continue;
+    if (pp == 1 && kind != PTC_SCHEDULE_1F1B && s->fixed->schedule < 0) continue;
+    // 1f1b takes as long as gpipe and needs less.
+    if (kind == PTC_SCHEDULE_GPIPE && s->fixed->schedule < 0) continue;
+    choice.schedule = (ptc_schedule_kind_t)kind;
+    const bool in_chunks = kind == PTC_SCHEDULE_INTERLEAVED;
+    if (in_chunks && m % pp) continue;
+    const int64_t most_chunks = in_chunks ? turns / pp : 1;
+    for (int64_t v = in_chunks && s->fixed->chunks != 1 ? 2 : 1; v <= most_chunks; v++) {
+      if (!open_or(s->fixed->chunks, v)) continue;
+      const double idle =
+          (double)(pp - 1) / ((double)m * (double)v) * idle_share(layout, choice.schedule);
+      if (hopeless(s, least * (1 + idle))) continue;
+      choice.chunks = v;
+      for (int64_t zero = 0; zero <= 3; zero++) {
+        if (s->fixed->zero >= 0 ? s->fixed->zero != zero
+                                : zero > 0 && choice.size[PTC_AXIS_DP] * choice.size[PTC_AXIS_EP] *
+                                                      choice.size[PTC_AXIS_CP] ==
+                                                  1)
+          continue;
+        choice.zero = zero;
+        try_turns(s, layout, choice, turns > 0 ? (turns + pp - 1) / pp : 1);
+      }
+    }
+  }
+}
+
+static void try_splits(search_t *s, const layout_t *layout) {
+  const int64_t *fixed = s->fixed->size, *size = layout->choice.size;
+  const int64_t rest = s->devices / (size[PTC_AXIS_TP] * size[PTC_AXIS_CP] * size[PTC_AXIS_EP]);
+  int64_t depths[MAX_DIVISORS];
+  const int32_t count = divisors(rest, depths);
+  for (int32_t i = 0; i < count; i++) {
+    ptc_choice_t choice = layout->choice;
+    choice.size[PTC_AXIS_PP] = depths[i];
+    choice.size[PTC_AXIS_DP] = rest / depths[i];
+    if (!open_or(fixed[PTC_AXIS_PP], depths[i]) || !open_or(fixed[PTC_AXIS_DP], rest / depths[i]))
+      continue;
+    const int64_t replicas = choice.size[PTC_AXIS_DP] * size[PTC_AXIS_EP];
+    if (s->work->batch % (replicas * choice.micro_batch)) continue;
+    if (s->fixed->cuts) {
+      choice.cuts = s->fixed->cuts;
+      choice.num_cuts = s->fixed->num_cuts;
+    }
+    try_schedules(s, layout, choice);
+  }
+}
+
+static int by_work(const void *a, const void *b) {
+  const layout_t *x = a, *y = b;
+  return (x->work > y->work) - (x->work < y->work);
+}
+
+ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
+                        const ptc_stack_t *stack, const ptc_fixed_t *fixed, int64_t devices,
+                        ptc_objective_t objective, ptc_arena_t *arena, ptc_search_result_t *out) {
+  *out =
+      (ptc_search_result_t){.best = {.value = INFINITY, .predicted = {.memory_bytes = INFINITY}}};
+  search_t s = {.work = work,
+                .cluster = cluster,
+                .stack = stack,
+                .fixed = fixed,
+                .objective = objective,
+                .devices = devices,
+                .arena = arena,
+                .out = out};
+  for (int32_t g = 0; g < cluster->num_groups; g++)
+    s.price =
+        fmax(s.price, cluster->groups[g].node.device->price_per_hour * (double)devices / 3600);
+  find_layouts(&s);
+  qsort(s.layouts, (size_t)s.num_layouts, sizeof(*s.layouts), by_work);
+  for (int32_t i = 0; i < s.num_layouts; i++) {
+    if (hopeless(&s, s.layouts[i].work)) continue;
+    try_splits(&s, &s.layouts[i]);
+  }
+  out->bound = out->best.value;
+  return isinf(out->best.predicted.memory_bytes) ? PTC_INFEASIBLE : PTC_OK;
+}

@@ -1,0 +1,51 @@
+// The best choice for a model on a cluster, by the cost model.
+#ifndef PTC_PASSES_PLANNER_SEARCH_H_
+#define PTC_PASSES_PLANNER_SEARCH_H_
+
+#include "passes/planner/predict.h"
+
+typedef enum ptc_objective_e {
+  PTC_OBJECTIVE_TIME,    // seconds of a step
+  PTC_OBJECTIVE_COST,    // price of a token; of the devices that are used
+  PTC_OBJECTIVE_MEMORY,  // bytes of the fullest device, then time
+  PTC_NUM_OBJECTIVES
+} ptc_objective_t;
+extern const char *const ptc_objective_names[PTC_NUM_OBJECTIVES];
+
+// What is decided already. 0 (sizes, micro_batch, chunks) or -1 (the others): open.
+typedef struct ptc_fixed_s {
+  int64_t size[PTC_NUM_DEVICE_AXES];
+  int64_t zero, micro_batch, chunks;
+  int32_t sequence_parallel, schedule, recompute;
+  bool has_names;
+  uint32_t names;  // on tp in every piece
+  int32_t num_cuts;
+  const int64_t *cuts;  // NULL: open
+} ptc_fixed_t;
+extern const ptc_fixed_t ptc_fixed_nothing;
+
+typedef struct ptc_candidate_s {
+  ptc_choice_t choice;
+  ptc_prediction_t predicted;
+  double value;  // of the objective
+} ptc_candidate_t;
+
+enum { PTC_SEARCH_TOP = 8 };
+
+typedef struct ptc_search_result_s {
+  bool feasible;  // something fits; else |best| is what needs least memory
+  ptc_candidate_t best;
+  ptc_candidate_t top[PTC_SEARCH_TOP];  // the best of each other mesh, best first
+  int32_t num_top;
+  double bound;  // no choice of the space has a lower value
+  int64_t layouts, predictions, pruned;
+} ptc_search_result_t;
+
+// Searches all splits of |devices| devices (1 to the cluster's). Cuts of the result lie in |arena|. PTC_INFEASIBLE
+// where no split is possible at all (what is fixed contradicts itself or the model); |out|->feasible tells whether
+// one fits into memory.
+ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
+                        const ptc_stack_t *stack, const ptc_fixed_t *fixed, int64_t devices,
+                        ptc_objective_t objective, ptc_arena_t *arena, ptc_search_result_t *out);
+
+#endif  // PTC_PASSES_PLANNER_SEARCH_H_
