@@ -11,7 +11,6 @@
 #include "passes/parallel.h"
 #include "passes/partition.h"
 #include "passes/pass.h"
-#include "passes/planner/planner.h"
 
 typedef struct choice_s {
   int64_t dp, tp, zero;
@@ -97,7 +96,7 @@ static ptc_status_t choose(ptc_module_t *module, int64_t ranks) {
 }
 
 ptc_status_t ptc_pass_choose_mesh(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
-  if (ctx->options.planner) return ptc_planner_choose(ctx->options.planner, module);
+  if (ctx->options.choose) return ctx->options.choose(ctx->options.planner, module);
   const ptc_attrs_t *config = &module->config;
   const int64_t world = ptc_attrs_int(config, "world", 0);
   int64_t others = 1;

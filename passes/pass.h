@@ -35,8 +35,6 @@ typedef enum ptc_property_e {
 #undef PTC_PROPERTY
 } ptc_property_t;
 
-struct ptc_planner_s;  // passes/planner/planner.h
-
 // All zero is the default: silent, verifying.
 typedef struct ptc_pass_options_s {
   const char *print_after;  // a pass's name or "all": print the module after it
@@ -49,8 +47,10 @@ typedef struct ptc_pass_options_s {
   bool keep_grads;         // optimizer: gradients stay results of the function
   bool check_semantics;    // interpret before and after each pass and compare (check_semantics.h)
   uint64_t check_seed;     // of the random inputs of that comparison
-  struct ptc_planner_s
-      *planner;  // choose-mesh asks it; NULL: the rule without a model of the hardware
+  // choose-mesh asks it, with |planner|, to fill the config (passes/planner/planner.h); NULL: a rule without a model of the
+  // hardware.
+  ptc_status_t (*choose)(void *planner, ptc_module_t *module);
+  void *planner;
 } ptc_pass_options_t;
 
 typedef struct ptc_pass_ctx_s {

@@ -440,6 +440,7 @@ static ptc_status_t compile(arguments_t *args, ptc_diag_t *diag, const char *con
   if (cluster) {
     args->planner =
         (ptc_planner_t){.cluster = cluster, .objective = args->objective, .arena = &arena};
+    args->pass.choose = ptc_planner_choose_hook;
     args->pass.planner = &args->planner;
     if (args->plan_only && !args->pass.stop_after) args->pass.stop_after = "choose-mesh";
   } else if (status == PTC_OK && !args->check && (args->why || args->num_why_not > 0)) {

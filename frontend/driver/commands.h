@@ -13,5 +13,6 @@ int ptc_show_main(int argc, char **argv);
 int ptc_verify_main(int argc, char **argv);
 int ptc_clusters_main(int argc, char **argv);
 int ptc_validate_main(int argc, char **argv);
+int ptc_calibrate_main(int argc, char **argv);
 
 #endif  // PTC_FRONTEND_DRIVER_COMMANDS_H_

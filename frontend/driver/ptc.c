@@ -23,7 +23,7 @@ static const struct {
     {"clusters", ptc_clusters_main},
     {"validate", ptc_validate_main},
     {"diff", NULL},
-    {"calibrate", NULL},
+    {"calibrate", ptc_calibrate_main},
 };
 enum { NUM_COMMANDS = sizeof commands / sizeof *commands };
 

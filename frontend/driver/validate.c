@@ -11,21 +11,14 @@
 #include "passes/pass.h"
 
 // A model's program, kept for the rows that have the same.
-typedef struct model_s {
+typedef struct ptc_validate_model_s {
   const char *text;
   ptc_module_t *module;
   ptc_work_t *work;
-  struct model_s *next;
+  struct ptc_validate_model_s *next;
 } model_t;
 
-typedef struct validator_s {
-  ptc_arena_t arena, scratch;  // scratch: of one row
-  model_t *models;
-  ptc_measured_catalog_t catalog;
-  const ptc_validate_options_t *options;
-} validator_t;
-
-static ptc_status_t compile(validator_t *v, const char *text, model_t *model) {
+static ptc_status_t compile(ptc_validator_t *v, const char *text, model_t *model) {
   static const char *const passes[] = {"infer-shapes", "canonicalize", "raise-attention",
                                        "canonicalize", "precision",    "autodiff",
                                        "optimizer",    "canonicalize"};
@@ -45,7 +38,7 @@ static ptc_status_t compile(validator_t *v, const char *text, model_t *model) {
   return status;
 }
 
-static const ptc_work_t *work_of(validator_t *v, const ptc_measured_run_t *run) {
+static const ptc_work_t *work_of(ptc_validator_t *v, const ptc_measured_run_t *run) {
   ptc_str_t text = {0};
   ptc_measured_run_model(run, &text);
   model_t *model = v->models;
@@ -72,71 +65,84 @@ static double cost_of_names(const ptc_work_t *work, ptc_arena_t *scratch, ptc_ch
   return predicted.step_s;
 }
 
-// The names that lie on tp: added and taken away as long as that makes the step faster.
+// The names that lie on tp: of all sets the one whose step is fastest.
 static void choose_names(const ptc_work_t *work, ptc_arena_t *scratch, ptc_choice_t *choice,
                          const ptc_cluster_t *cluster, const ptc_stack_t *stack) {
-  uint32_t set = 0;
-  double best = cost_of_names(work, scratch, choice, set, cluster, stack);
-  for (bool again = choice->size[PTC_AXIS_TP] > 1; again;) {
-    again = false;
-    uint32_t next = set;
-    for (int32_t i = 0; i < work->num_names; i++) {
-      const double cost = cost_of_names(work, scratch, choice, set ^ 1u << i, cluster, stack);
-      if (cost >= best) continue;
-      best = cost;
-      next = set ^ 1u << i;
-      again = true;
-    }
-    set = next;
+  const int32_t bits = choice->size[PTC_AXIS_TP] == 1 ? 0
+                       : work->num_names < 8          ? work->num_names
+                                                      : 8;
+  uint32_t best_set = 0;
+  double best = INFINITY;
+  for (uint32_t set = bits > 0; set < 1u << bits; set++) {
+    const double cost = cost_of_names(work, scratch, choice, set, cluster, stack);
+    if (cost >= best) continue;
+    best = cost;
+    best_set = set;
   }
-  for (int32_t i = 0; i < PTC_MAX_PIECES; i++) choice->names[i] = set;
-}
-
-static bool predict_with(validator_t *v, const ptc_work_t *work, ptc_choice_t *choice,
-                         const ptc_cluster_t *cluster, const ptc_stack_t *stack,
-                         ptc_prediction_t *out) {
-  choose_names(work, &v->scratch, choice, cluster, stack);
-  ptc_work_pieces_t pieces = {0};
-  return ptc_layout_pieces(work, &v->scratch, choice, stack->saves, &pieces) == PTC_OK &&
-         ptc_predict(&pieces, cluster, stack, choice, out);
+  for (int32_t i = 0; i < PTC_MAX_PIECES; i++) choice->names[i] = best_set;
 }
 
 // What a row leaves open (micro-batch, recompute) is chosen as its authors would: the fastest that fits.
-static bool predict_run(validator_t *v, ptc_measured_run_t *run, ptc_prediction_t *out) {
+static bool prepare(ptc_validator_t *v, ptc_measured_run_t *run, ptc_prepared_t *out) {
   const ptc_work_t *work = work_of(v, run);
-  const ptc_cluster_t *cluster = ptc_measured_run_cluster(&v->catalog, &v->scratch, run);
   if (!work) {
     run->reason = "the model cannot be written as a .ptm that compiles";
     return false;
   }
-  if (!cluster) {
+  *out = (ptc_prepared_t){.run = run,
+                          .cluster = ptc_measured_run_cluster(&v->catalog, &v->arena, run)};
+  if (!out->cluster) {
     run->reason = "the device is not in the catalog";
     return false;
   }
-  ptc_stack_t stack = *run->stack;
-  if (strstr(run->precision, "fp8")) stack.gemm_precision = PTC_PREC_FP8;
-  if (strstr(run->precision, "fp4")) stack.gemm_precision = PTC_PREC_FP4;
+  const ptc_stack_t stack = ptc_validate_stack(run, run->stack);
   const int64_t replicas = run->choice.size[PTC_AXIS_DP] * run->choice.size[PTC_AXIS_EP];
   const int64_t given = run->choice.micro_batch;
-  bool any = false;
+  ptc_choice_t choice = run->choice;
+  choice.micro_batch = given ? given : 1;
+  choose_names(work, &v->scratch, &choice, out->cluster, &stack);
   for (int64_t mb = given ? given : 1; mb <= (given ? given : 16); mb *= 2) {
     if (run->shape.batch % (replicas * mb)) continue;
     for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++) {
       if (run->recompute_unknown ? mode == PTC_RECOMPUTE_SELECTIVE : mode != run->choice.recompute)
         continue;
-      ptc_choice_t choice = run->choice;
       choice.micro_batch = mb;
       choice.recompute = mode;
-      ptc_prediction_t predicted;
-      if (!predict_with(v, work, &choice, cluster, &stack, &predicted)) continue;
-      const bool better = !any || (predicted.fits && !out->fits) ||
-                          (predicted.fits == out->fits && predicted.step_s < out->step_s);
-      if (!better) continue;
-      *out = predicted;
-      any = true;
+      ptc_alternative_t *next = &out->items[out->count];
+      *next = (ptc_alternative_t){.choice = choice};
+      if (ptc_layout_pieces(work, &v->arena, &choice, stack.saves, &next->pieces) == PTC_OK)
+        out->count++;
     }
   }
-  if (!any) run->reason = "the split does not fit the model";
+  if (out->count == 0) run->reason = "the split does not fit the model";
+  return out->count > 0;
+}
+
+ptc_stack_t ptc_validate_stack(const ptc_measured_run_t *run, const ptc_stack_t *base) {
+  ptc_stack_t stack = *base;
+  if (strstr(run->precision, "fp8")) stack.gemm_precision = PTC_PREC_FP8;
+  if (strstr(run->precision, "fp4")) stack.gemm_precision = PTC_PREC_FP4;
+  return stack;
+}
+
+bool ptc_validate_predict(const ptc_prepared_t *row, const ptc_stack_t *base,
+                          ptc_validated_t *out) {
+  *out = (ptc_validated_t){.run = row->run, .time_error = NAN, .memory_error = NAN};
+  const ptc_stack_t stack = ptc_validate_stack(row->run, base);
+  bool any = false;
+  for (int32_t i = 0; i < row->count; i++) {
+    ptc_prediction_t own;
+    if (!ptc_predict(&row->items[i].pieces, row->cluster, &stack, &row->items[i].choice, &own))
+      continue;
+    const ptc_prediction_t *best = &out->predicted;
+    if (any && !(own.fits && !best->fits) && !(own.fits == best->fits && own.step_s < best->step_s))
+      continue;
+    out->predicted = own;
+    any = true;
+  }
+  if (any && row->run->step_s > 0) out->time_error = log(out->predicted.step_s / row->run->step_s);
+  if (any && row->run->memory_bytes > 0)
+    out->memory_error = log(out->predicted.memory_bytes / row->run->memory_bytes);
   return any;
 }
 
@@ -161,48 +167,67 @@ static ptc_status_t draw(ptc_diag_t *diag, const char *path, const ptc_validated
   return PTC_OK;
 }
 
+// --- all rows
+
+static void add_file(ptc_validator_t *v, ptc_measured_run_t *runs, int32_t count,
+                     const ptc_validate_options_t *options) {
+  for (int32_t i = 0; i < count; i++) {
+    ptc_measured_run_t *run = &runs[i];
+    show_progress(options, i + 1, count);
+    if (!wanted(run, options)) continue;
+    ptc_prepared_t *row = PTC_ARENA_NEW(&v->arena, ptc_prepared_t);
+    if (!run->reason && prepare(v, run, row))
+      PTC_VEC_PUSH(&v->rows, row);
+    else
+      PTC_VEC_PUSH(&v->refused, run);
+    ptc_arena_deinit(&v->scratch);
+  }
+}
+
+ptc_status_t ptc_validator_open(ptc_diag_t *diag, const char *const *paths, int32_t num_paths,
+                                const ptc_validate_options_t *options, ptc_validator_t **out) {
+  ptc_validator_t *v = *out = ptc_xmalloc(sizeof *v);
+  *v = (ptc_validator_t){0};
+  PTC_TRY(ptc_measured_catalog_read(diag, &v->arena, &v->catalog));
+  for (int32_t f = 0; f < num_paths; f++) {
+    ptc_csv_table_t table;
+    ptc_measured_run_t *runs;
+    int32_t count;
+    PTC_TRY(ptc_csv_table_read(diag, &v->arena, paths[f], &table));
+    PTC_TRY(ptc_measured_runs_read(diag, &v->arena, &table, options->stack, &runs, &count));
+    add_file(v, runs, count, options);
+  }
+  return PTC_OK;
+}
+
+void ptc_validator_close(ptc_validator_t *v) {
+  for (model_t *m = v->models; m; m = m->next)
+    if (m->module) ptc_module_destroy(m->module);
+  ptc_arena_deinit(&v->scratch);
+  ptc_arena_deinit(&v->arena);
+  PTC_VEC_FREE(&v->rows);
+  PTC_VEC_FREE(&v->refused);
+  free(v);
+}
+
 ptc_status_t ptc_validate(ptc_diag_t *diag, const char *const *paths, int32_t num_paths,
                           const ptc_validate_options_t *options, FILE *out) {
-  validator_t v = {.options = options};
-  ptc_status_t status = ptc_measured_catalog_read(diag, &v.arena, &v.catalog);
-  ptc_validated_t *rows = NULL;
-  const ptc_measured_run_t **refused = NULL;
-  int32_t count = 0, num_refused = 0;
-  for (int32_t f = 0; f < num_paths && status == PTC_OK; f++) {
-    ptc_csv_table_t table;
-    ptc_measured_run_t *runs = NULL;
-    int32_t num_runs = 0;
-    status = ptc_csv_table_read(diag, &v.arena, paths[f], &table);
-    if (status == PTC_OK)
-      status = ptc_measured_runs_read(diag, &v.arena, &table, options->stack, &runs, &num_runs);
-    if (status != PTC_OK) break;
-    rows = realloc(rows, sizeof(*rows) * (size_t)(count + num_runs + 1));
-    refused = realloc(refused, sizeof(*refused) * (size_t)(num_refused + num_runs + 1));
-    if (!rows || !refused) abort();
-    for (int32_t i = 0; i < num_runs; i++) {
-      ptc_measured_run_t *run = &runs[i];
-      show_progress(options, i + 1, num_runs);
-      if (!wanted(run, options)) continue;
-      ptc_validated_t *row = &rows[count];
-      *row = (ptc_validated_t){.run = run, .time_error = NAN, .memory_error = NAN};
-      if (run->reason || !predict_run(&v, run, &row->predicted)) {
-        refused[num_refused++] = run;
-      } else {
-        if (run->step_s > 0) row->time_error = log(row->predicted.step_s / run->step_s);
-        if (run->memory_bytes > 0)
-          row->memory_error = log(row->predicted.memory_bytes / run->memory_bytes);
-        count++;
-      }
-      ptc_arena_deinit(&v.scratch);
-    }
+  ptc_validator_t *v;
+  ptc_status_t status = ptc_validator_open(diag, paths, num_paths, options, &v);
+  ptc_validated_t *rows = ptc_xmalloc(sizeof *rows * (size_t)(v->rows.len + 1));
+  int32_t count = 0;
+  for (int64_t i = 0; i < v->rows.len && status == PTC_OK; i++) {
+    const ptc_prepared_t *row = v->rows.data[i];
+    if (ptc_validate_predict(row, row->run->stack, &rows[count]))
+      count++;
+    else
+      row->run->reason = "more parts of the pipeline than turns";
+    if (row->run->reason) PTC_VEC_PUSH(&v->refused, row->run);
   }
-  if (status == PTC_OK) ptc_validate_report(rows, count, refused, num_refused, options, out);
+  if (status == PTC_OK)
+    ptc_validate_report(rows, count, v->refused.data, (int32_t)v->refused.len, options, out);
   if (status == PTC_OK && options->svg) status = draw(diag, options->svg, rows, count);
-  for (model_t *m = v.models; m; m = m->next)
-    if (m->module) ptc_module_destroy(m->module);
   free(rows);
-  free(refused);
-  ptc_arena_deinit(&v.scratch);
-  ptc_arena_deinit(&v.arena);
+  ptc_validator_close(v);
   return status;
 }

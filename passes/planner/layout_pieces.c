@@ -5,8 +5,8 @@
 
 ptc_status_t ptc_layout_pieces(const ptc_work_t *work, ptc_arena_t *arena,
                                const ptc_choice_t *choice, ptc_save_profile_t profile,
-                               ptc_pieces_t *out) {
-  *out = (ptc_pieces_t){.work = work};
+                               ptc_work_pieces_t *out) {
+  *out = (ptc_work_pieces_t){.work = work};
   ptc_layout_t l = {.work = work, .w = work->impl, .choice = choice, .arena = arena};
   l.p = &work->impl->programs[choice->recompute];
   if (!ptc_layout_begin(&l, &out->reason)) return PTC_INFEASIBLE;

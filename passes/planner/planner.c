@@ -143,3 +143,7 @@ ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
   write_config(module, planner->work, &planner->found.best.choice);
   return PTC_OK;
 }
+
+ptc_status_t ptc_planner_choose_hook(void *planner, ptc_module_t *module) {
+  return ptc_planner_choose(planner, module);
+}

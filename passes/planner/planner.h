@@ -23,6 +23,8 @@ void ptc_planner_read_fixed(const ptc_module_t *module, const ptc_work_t *work, 
 // Searches, and writes the choice into |module|'s config. |module| is at the point where choose-mesh runs. Ids:
 // "no-mesh" where no split is possible, "out-of-memory" where none fits: by how much, and what would be nearest.
 ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module);
+// The same as ptc_pass_options_t wants it.
+ptc_status_t ptc_planner_choose_hook(void *planner, ptc_module_t *module);
 
 // The choice in words: "dp=4 tp=8 pp=4, zero=1, ..."; |work| names what lies on tp.
 void ptc_choice_print(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_t *out);

@@ -22,7 +22,7 @@ compare() {  # compare PAGE HELP-TEXT
 }
 
 compare frontend/driver/ptc.1 "$("$build/ptc" --help
-for command in run eval sample export show interpret; do "$build/ptc" "$command" --help; done)"
+for command in run eval sample export show interpret validate calibrate; do "$build/ptc" "$command" --help; done)"
 compare frontend/driver/ptc-opt.1 "$("$build/ptc-opt" --help)"
 
 echo "$passed passed, $failed failed"

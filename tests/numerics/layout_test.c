@@ -205,7 +205,7 @@ static void add_phase(sums_t *sums, const ptc_phase_work_t *work, double turns) 
   }
 }
 
-static void sum_pieces(const ptc_pieces_t *pieces, const setup_t *s, sums_t *out) {
+static void sum_pieces(const ptc_work_pieces_t *pieces, const setup_t *s, sums_t *out) {
   *out = (sums_t){0};
   for (int32_t i = 0; i < pieces->count; i++) {
     const ptc_piece_t *piece = &pieces->items[i];
@@ -298,7 +298,7 @@ static void check(const small_model_t *model, const ptc_override_t *more, int nu
     strcat(list, work->names[i].name);
   }
   for (int i = 0; i < PTC_MAX_PIECES; i++) choice.names[i] = names;
-  ptc_pieces_t pieces;
+  ptc_work_pieces_t pieces;
   sums_t plan, said;
   const ptc_status_t status = ptc_layout_pieces(work, &arena, &choice, PTC_SAVE_PTC, &pieces);
   const bool fine = sum_module(module, s, list, &plan);

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Proves: --cluster chooses a split, predicts it and says why; what is fixed stays; measured runs are read, predicted,
+# drawn, and constants fitted to them; and every misuse gets its exit status and words. Ends with `N passed, N failed`.
+# Usage: cli_planner_test.sh BUILD_FOLDER
+build=$(realpath "${1:?usage: cli_planner_test.sh BUILD_FOLDER}")
+samples=$(realpath "$(dirname "$0")/../../samples")
+. "$(dirname "$0")/../support/cli.sh"
+
+# --- planning
+expect 0 'planned for dgx_h100, 16 devices' "ptc $samples/llama3.ptm --cluster dgx-h100:2 -n"
+expect 0 'waiting for tp' "ptc $samples/llama3.ptm --cluster dgx-h100:2 -n --parallel tp=8,sequence_parallel=on"
+expect 0 'tp=4' "ptc $samples/llama3.ptm --cluster dgx-h100:2 -n --parallel tp=4,pp=2 | head -2"
+expect 0 'pp=2' "ptc $samples/llama3.ptm --cluster dgx-h100:2 -n --parallel tp=4,pp=2 | head -2"
+expect 0 'recompute=full' "ptc $samples/llama3.ptm --cluster dgx-h100:2 -n --parallel recompute=full"
+expect 0 'other meshes, best first' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --why"
+expect 0 'why not tp=8: +' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --why-not tp=8"
+expect 0 'too much memory at best' \
+  "ptc $samples/llama3.ptm --cluster dgx_h100:2 -n --why-not tp=1,zero=0,pp=1,recompute=none"
+expect 0 '"step_s"' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --format json"
+expect 0 '' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --format json -q | python3 -m json.tool >json.txt"
+expect 0 'planned for' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --objective memory"
+expect 1 'GB too much' "ptc $samples/llama3.ptm --set d=16384 --set ffn=65536 --cluster dgx_a100:1 -n"
+expect 1 '[out-of-memory]' "ptc $samples/llama3.ptm --set d=16384 --set ffn=65536 --cluster dgx_a100:1 -n"
+expect 1 '[no-mesh]' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --parallel tp=3"
+expect 1 'has 8 devices [no-mesh]' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --world 16"
+expect 1 '[unknown-cluster]' "ptc $samples/gpt2.ptm --cluster dgx_x100:1 -n"
+expect 1 '[no-cluster]' "ptc $samples/gpt2.ptm -n --why"
+expect 1 '[setting]' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --why-not tp"
+expect 2 'is time, cost or memory' "ptc $samples/gpt2.ptm --objective speed"
+expect 2 'is text or json' "ptc $samples/gpt2.ptm --format xml"
+
+# --- measured runs
+cat >runs.csv <<'END'
+id,year,gpu,gpus_per_node,n_gpus,interconnect,source,model_name,layers,hidden,ffn_hidden,heads,vocab,ffn_type,seq_len,global_batch_seqs,micro_batch,tp,sp,pp,vp,recompute,precision,step_time_s,group
+A-1,2022,A100-80G-SXM,8,8,"8x200Gb/s, per node",Korthikanti,22B,48,6144,24576,64,51200,gelu,2048,4,4,8,yes,1,,selective,fp16,1.10,g1
+A-2,2022,A100-80G-SXM,8,8,8x200Gb/s per node,Korthikanti,22B,48,6144,24576,64,51200,gelu,2048,4,4,8,no,1,,full,fp16,1.42,g1
+A-3,2022,A100-80G-SXM,8,7,8x200Gb/s per node,Korthikanti,22B,48,6144,24576,64,51200,gelu,2048,4,4,8,no,1,,full,fp16,1.42,g1
+A-4,2022,X-1,8,8,,Korthikanti,22B,48,6144,24576,64,51200,gelu,2048,4,4,8,no,1,,full,fp16,1.42,g1
+END
+expect 0 'n_gpus is no multiple of tp * pp * cp' 'ptc validate runs.csv'
+expect 0 'the device is not in the catalog' 'ptc validate runs.csv'
+expect 0 'farthest off' 'ptc validate runs.csv --svg=out.svg'
+expect 0 '</svg>' 'cat out.svg'
+expect 0 'A-1,g1,megatron-2022,1.1,' 'ptc validate runs.csv --format csv'
+expect 0 '' 'ptc validate runs.csv --format json | python3 -m json.tool >json.txt'
+expect 0 'torchtitan' 'ptc validate --stack=list'
+expect 0 'fitted' 'ptc calibrate runs.csv'
+expect 0 '' 'ptc calibrate runs.csv --format json | python3 -m json.tool >json.txt'
+# The kind of run the model is for: within a tenth of what was measured.
+expect 0 '' "ptc validate runs.csv --format csv | awk -F, '/^A-1/ {exit !(\$6 > -0.1 && \$6 < 0.1)}'"
+expect 2 'did you mean fsdp' 'ptc validate runs.csv --stack=fsdpp'
+expect 2 'no file of measured runs' 'ptc validate'
+expect 1 '[read]' 'ptc validate none.csv'
+expect 1 '[write]' 'ptc validate runs.csv --svg=none/out.svg'
+printf 'id,n_gpus\n"A\n' >broken.csv
+expect 1 '[csv]' 'ptc validate broken.csv'
+printf 'id,n_gpus\nA,8\n' >columns.csv
+expect 1 'there is no column "layers"' 'ptc validate columns.csv'
+sed -n '1p;4,5p' runs.csv >bad.csv
+expect 1 '[no-rows]' 'ptc calibrate bad.csv'
+: >empty.csv
+expect 1 'the file is empty' 'ptc validate empty.csv'
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
