@@ -118,10 +118,10 @@ typedef struct ptc_plan_kernel_s {
 // A group is the ranks that differ in the coordinates of some axes alone; its members are numbered in row-major
 // order of the axes as they are listed. 16-bit values are added in f32 and rounded once.
 //         id              text              what
-#define PTC_COLLECTIVES(X)                                                                     \
-  X(ALL_REDUCE, "all_reduce")         /* out = ((in of member 0 + in of 1) + in of 2) + ... */ \
-  X(REDUCE_SCATTER, "reduce_scatter") /* out = that sum of the piece that is this member's */  \
-  X(ALL_GATHER, "all_gather")         /* piece g of out = in of member g */                    \
+#define PTC_COLLECTIVES(X)                                                                      \
+  X(ALL_REDUCE, "all_reduce")         /* out = ((in of member 0 + in of 1) + in of 2) + ... */  \
+  X(REDUCE_SCATTER, "reduce_scatter") /* out = that sum of the piece that is this member's */   \
+  X(ALL_GATHER, "all_gather")         /* piece g of out = in of member g */                     \
   X(ALL_TO_ALL, "all_to_all")         /* piece g of out = the piece of member g that is mine */ \
   X(RING_SHIFT, "ring_shift")         /* out = in of the member before, the last one's first */
 
@@ -209,6 +209,31 @@ typedef struct ptc_plan_result_s {
   int32_t line;  // in the text that it was read from, 0: none
 } ptc_plan_result_t;
 
+// What a task owes: stated from the ops that it was lowered from, before anything is placed, so that the steps can be
+// checked against it whoever changed them. A digest names a value by how it is made: kernels, turns, operands.
+typedef struct ptc_launches_s {
+  int32_t kernel;
+  int64_t count;  // in all turns
+} ptc_launches_t;
+
+typedef struct ptc_made_s {
+  bool is_result;
+  int32_t number;   // of the global or the result
+  uint64_t digest;  // of all its instances, when the task ends
+} ptc_made_t;
+
+typedef struct ptc_ledger_s {
+  // Of the task itself, without those that it calls: by kernel; operands of collectives; sends and receives.
+  int32_t num_launches;
+  ptc_launches_t *launches;
+  int64_t num_exchanged, num_transfers;
+  // With those that it calls: globals that it changes, results; all that it sends. Of a part: none.
+  int32_t num_made;
+  ptc_made_t *made;
+  uint64_t sent;
+  int32_t line;  // in the text that it was read from, 0: none
+} ptc_ledger_t;
+
 typedef struct ptc_task_s {
   const char *name;  // "init", "train", "eval"; parts of them that are called: "train.f"
   // A part, which runs for one micro-batch at a time: two levels come after the axes, that of the micro-batch, below
@@ -218,6 +243,7 @@ typedef struct ptc_task_s {
   int32_t num_steps;
   int32_t num_results;
   ptc_plan_result_t *results;
+  ptc_ledger_t *ledger;  // NULL: nothing is stated
 } ptc_task_t;
 
 // A tensor (or bundle) of the module that outlives a step.
@@ -370,12 +396,20 @@ ptc_status_t ptc_plan_verify_stages(ptc_diag_t *diag, const ptc_plan_t *const *s
 
 // Proves a placed plan that ptc_plan_check accepts, apart from whoever placed it: replays every task, all
 // turns, and checks that each read, and at the end each global and result, finds the bytes that were last
-// written to its instance. Errors: "plan-uninitialized", "plan-overwritten" (PTC_INVALID_INPUT), "plan-limit".
+// written to its instance; and that each task does what its ledger states, no more and no less. Errors:
+// "plan-uninitialized", "plan-overwritten", "plan-stale", "plan-calls", "plan-ledger" (PTC_INVALID_INPUT), "plan-limit".
 ptc_status_t ptc_plan_verify(ptc_diag_t *diag, const ptc_plan_t *plan);
 
 // Proves of a placed plan that ptc_plan_check accepts that its events order all that must be: of two steps that touch the
 // same bytes, one of which writes them, the later one begins when the earlier one is done. What is touched is taken over
 // all ranks at once. Errors: "plan-race" (two steps, and what they touch), "plan-event" (nothing records it), "plan-limit".
 ptc_status_t ptc_plan_verify_order(ptc_diag_t *diag, const ptc_plan_t *plan);
+
+// All three for the stages of a whole plan: first that they meet, then each.
+ptc_status_t ptc_plan_prove(ptc_diag_t *diag, const ptc_plan_t *const *stages, int32_t num_stages);
+
+// Completes the ledger of each task that has one: the digests of what it makes, by a replay apart from memory. Before
+// ptc_plan_memory. Errors are those of ptc_plan_verify.
+ptc_status_t ptc_plan_state_values(ptc_diag_t *diag, ptc_plan_t *plan);
 
 #endif  // PTC_IR_PLAN_H_

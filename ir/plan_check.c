@@ -387,6 +387,20 @@ static bool has_instances(const ptc_plan_checker_t *c, int32_t buffer, int64_t f
          count <= c->plan->buffers[buffer].num_instances - first;
 }
 
+static ptc_status_t check_ledger(ptc_plan_checker_t *c, const ptc_task_t *task) {
+  const ptc_ledger_t *ledger = task->ledger;
+  bool ok = true;
+  for (int32_t i = 0; ok && i < ledger->num_launches; ++i)
+    ok = ledger->launches[i].kernel >= 0 && ledger->launches[i].kernel < c->plan->num_kernels;
+  for (int32_t i = 0; ok && i < ledger->num_made; ++i)
+    ok = ledger->made[i].number >= 0 &&
+         ledger->made[i].number <
+             (ledger->made[i].is_result ? task->num_results : c->plan->num_globals);
+  if (ok) return PTC_OK;
+  return FAULT(steps_loc(c, ledger->line), "plan-ledger",
+               "task \"%s\" owes launches or values that the plan has not", task->name);
+}
+
 static ptc_status_t check_task(ptc_plan_checker_t *c, int32_t number) {
   const ptc_task_t *task = &c->plan->tasks[number];
   for (int32_t i = 0; i < number; ++i)
@@ -402,6 +416,7 @@ static ptc_status_t check_task(ptc_plan_checker_t *c, int32_t number) {
       return FAULT(steps_loc(c, result->line), "plan-task",
                    "result \"%s\" has an unknown role or is no part of a buffer", result->name);
   }
+  if (task->ledger) PTC_TRY(check_ledger(c, task));
   c->task = number;
   if (task->num_micro == 0) return check_steps(c, task->steps, task->num_steps, false);
   if (task->num_micro < 0 || task->num_micro > INT32_MAX || task->num_slots < 1 ||

@@ -34,6 +34,16 @@
 //
 //     with stream 1 ahead 1 wait 3 4 record 5
 //     all_gather f32 over dp
+// What a task owes (ptc_ledger_t) comes before its steps: launches and exchanges of its own, by kernel; digests of the
+// globals that it changes, of its results, of what it sends, here with the calls:
+//
+//   task "train"
+//     result "loss" loss 12 0 1
+//     owes exchanges 2 transfers 0
+//       launches k3_gelu*12 k4_einsum*24
+//       global 3 0123456789abcdef
+//       result 0 0123456789abcdef
+//     end
 //
 // An argument is BUFFER[INSTANCE]@OFFSET:BYTES; instance and offset are sums of a number and multiples of
 // coordinates (axes by name) and turns (t0 the outermost), and are left out where they are 0. `of` gives the whole
@@ -79,6 +89,9 @@ void ptc_plan_print_layout(const ptc_buffer_t *buffer, ptc_str_t *out);
 void ptc_plan_print_collective(const ptc_plan_t *plan, const ptc_step_t *step, int32_t indent,
                                ptc_str_t *out);
 
+// All lines of the task's ledger, which it has (plan_text_ledger.c).
+void ptc_plan_print_ledger(const ptc_plan_t *plan, const ptc_task_t *task, ptc_str_t *out);
+
 // --- stage0.steps, read
 
 typedef struct ptc_plan_reader_s {
@@ -94,6 +107,9 @@ typedef struct ptc_plan_reader_s {
 } ptc_plan_reader_t;
 
 ptc_status_t ptc_plan_read_ref(ptc_plan_reader_t *r, ptc_ref_t *out);
+ptc_status_t ptc_plan_read_kernel_name(ptc_plan_reader_t *r, int32_t *out_kernel);
+// `owes ...` up to and with its `end`, or nothing.
+ptc_status_t ptc_plan_read_ledger(ptc_plan_reader_t *r, ptc_task_t *task);
 // `of [...]`, or nothing.
 ptc_status_t ptc_plan_read_layout(ptc_plan_reader_t *r, ptc_buffer_t *buffer);
 // All after the kind, up to and with `end`.

@@ -260,13 +260,18 @@ static ptc_status_t read_args(ptc_plan_reader_t *r, ptc_step_t *step) {
   return PTC_OK;
 }
 
-static ptc_status_t read_launch(ptc_plan_reader_t *r, ptc_step_t *step) {
+ptc_status_t ptc_plan_read_kernel_name(ptc_plan_reader_t *r, int32_t *out_kernel) {
   const size_t len = ptc_scan_word_length(r);
   const char *name = ptc_intern_n(&r->names, r->at, len);
   const intptr_t number = (intptr_t)ptc_map_get(&r->kernels, name);
   if (!number) return FAULT("plan-name", "there is no kernel \"%s\"", name);
   r->at += len;
-  step->kernel = (int32_t)number - 1;
+  *out_kernel = (int32_t)number - 1;
+  return PTC_OK;
+}
+
+static ptc_status_t read_launch(ptc_plan_reader_t *r, ptc_step_t *step) {
+  PTC_TRY(ptc_plan_read_kernel_name(r, &step->kernel));
   return read_args(r, step);
 }
 
@@ -392,6 +397,7 @@ static ptc_status_t read_task(ptc_plan_reader_t *r) {
   }
   PTC_TRY(ptc_scan_expect_line_end(r));
   PTC_TRY(read_results(r, &task));
+  PTC_TRY(ptc_plan_read_ledger(r, &task));
   PTC_TRY(read_steps(r, 0, &task.steps, &task.num_steps));
   ptc_plan_grow(r->arena, &r->plan->tasks, sizeof task, r->plan->num_tasks, &r->cap_tasks);
   r->plan->tasks[r->plan->num_tasks++] = task;

@@ -194,6 +194,7 @@ static void print_task(const ptc_plan_t *plan, const ptc_task_t *task, ptc_str_t
     ptc_str_printf(out, " %s %" PRId32 " %" PRId64 " %" PRId64 "\n", result->role, result->buffer,
                    result->first_instance, result->num_instances);
   }
+  if (task->ledger) ptc_plan_print_ledger(plan, task, out);
   print_steps(plan, task->steps, task->num_steps, 1, out);
   ptc_str_append(out, "end\n");
 }

@@ -3,86 +3,23 @@
 // Each write of a kernel is a content of its own. A map says which content lies where: one for the arena, and
 // one per instance for what it should hold. A copy carries contents over. A read is right if both agree.
 //
-// Coordinates move where parts of an instance lie: each axis on which some address depends is replayed at each
-// of its coordinates, the others at 0.
+// Ranks that differ by a coordinate alone are proved once: all run the same steps on the same instances. What is read
+// of an instance may depend on coordinates, and is looked at for each of them; an axis on which some address depends
+// that is written is replayed at each of its coordinates, the others at 0.
+//
+// A content is a digest of how it was made: the kernel, the turn, and the contents that the kernel read. What a task
+// leaves in its globals and results is so compared with what it was compiled to leave (plan_ledger.c).
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/plan.h"
+#include "ir/plan_verify_impl.h"
 
 enum { MAX_REPLAYED = 1 << 24 };
 
-// Byte x of [begin, end) is byte x + shift of |content|.
-typedef struct piece_s {
-  int64_t begin, end, content, shift;
-} piece_t;
-
-// Disjoint pieces, sorted. Of an instance: the micro-batch that wrote it last, and whether something outside of parts
-// did: then it goes from one micro-batch to the next, as sums do.
-typedef struct map_s {
-  piece_t *pieces;
-  int64_t len, cap, micro;
-  bool goes_on;
-} map_t;
-
-typedef struct replay_s {
-  ptc_diag_t *diag;
-  const ptc_plan_t *plan;
-  map_t memory;
-  map_t *expected;      // per instance
-  int64_t *first_node;  // per buffer
-  int64_t next_content, num_steps;
-  int64_t turns[PTC_PLAN_MAX_LEVELS];
-  int64_t micro;  // of the part that runs, or -1
-  const ptc_task_t *task;
-} replay_t;
-
-// --- maps
-
-// The first piece that ends after |at|.
-static int64_t find_piece(const map_t *map, int64_t at) {
-  int64_t low = 0, high = map->len;
-  while (low < high) {
-    const int64_t middle = (low + high) / 2;
-    if (map->pieces[middle].end > at)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return low;
-}
-
-// Makes |count| places at |at| out of |old|.
-static void resize(map_t *map, int64_t at, int64_t old, int64_t count) {
-  if (map->len + count - old > map->cap) {
-    map->cap = 2 * (map->len + count - old);
-    map->pieces = ptc_xrealloc(map->pieces, (size_t)map->cap * sizeof *map->pieces);
-  }
-  memmove(map->pieces + at + count, map->pieces + at + old,
-          (size_t)(map->len - at - old) * sizeof *map->pieces);
-  map->len += count - old;
-}
-
-static void set_piece(map_t *map, piece_t piece) {
-  if (piece.begin >= piece.end) return;
-  const int64_t first = find_piece(map, piece.begin);
-  int64_t last = first;
-  while (last < map->len && map->pieces[last].begin < piece.end) last++;
-  piece_t kept[3];
-  int64_t count = 0;
-  if (first < last && map->pieces[first].begin < piece.begin) {
-    kept[count] = map->pieces[first];
-    kept[count++].end = piece.begin;
-  }
-  kept[count++] = piece;
-  if (first < last && map->pieces[last - 1].end > piece.end) {
-    kept[count] = map->pieces[last - 1];
-    kept[count++].begin = piece.end;
-  }
-  resize(map, first, last - first, count);
-  for (int64_t i = 0; i < count; ++i) map->pieces[first + i] = kept[i];
-}
+typedef ptc_plan_map_t map_t;
+typedef ptc_plan_piece_t piece_t;
+typedef ptc_plan_replay_t replay_t;
 
 // --- instances
 
@@ -118,13 +55,13 @@ static ptc_status_t check_read(replay_t *r, const span_t *span, int32_t line) {
   if (span->buffer->cls == PTC_BUFFER_SAVED && r->micro >= 0 && span->expected->len > 0 &&
       !span->expected->goes_on && span->expected->micro != r->micro)
     return fault(r, span, line, "plan-stale", "holds what another micro-batch has left there");
-  for (int64_t p = find_piece(span->expected, at); at < span->end; ++p) {
+  for (int64_t p = ptc_plan_map_find(span->expected, at); at < span->end; ++p) {
     if (p == span->expected->len || span->expected->pieces[p].begin > at)
       return fault(r, span, line, "plan-uninitialized", "is read before it is written");
     const piece_t *want = &span->expected->pieces[p];
     const int64_t end = want->end < span->end ? want->end : span->end;
-    int64_t place = span->address + at;
-    for (int64_t m = find_piece(&r->memory, place); place < span->address + end; ++m) {
+    int64_t place = r->plan->arena_bytes < 0 ? span->address + end : span->address + at;
+    for (int64_t m = ptc_plan_map_find(&r->memory, place); place < span->address + end; ++m) {
       const piece_t *have = m < r->memory.len ? &r->memory.pieces[m] : NULL;
       if (!have || have->begin > place || have->content != want->content ||
           have->shift != want->shift - span->address)
@@ -136,68 +73,141 @@ static ptc_status_t check_read(replay_t *r, const span_t *span, int32_t line) {
   return PTC_OK;
 }
 
-static void put(replay_t *r, const span_t *span, int64_t begin, int64_t end, int64_t content,
+// Reads |ref|, at each coordinate that it depends on.
+static ptc_status_t check_ref(replay_t *r, const ptc_ref_t *ref, int32_t line) {
+  const ptc_mesh_t *mesh = &r->plan->mesh;
+  for (;;) {
+    const span_t span = span_of(r, ref);
+    PTC_TRY(check_read(r, &span, line));
+    int32_t a = mesh->num_axes - 1;
+    for (; a >= 0; --a) {
+      if (!ref->byte_offset.coef[a] || r->fixed[a]) continue;
+      if (++r->turns[a] < mesh->axes[a].size) break;
+      r->turns[a] = 0;
+    }
+    if (a < 0) return PTC_OK;
+  }
+}
+
+// |hash| mixed with how |affine| depends on the coordinates.
+static uint64_t mix_coords(const replay_t *r, uint64_t hash, const ptc_affine_t *affine) {
+  for (int32_t a = 0; a < r->plan->mesh.num_axes; ++a)
+    hash = ptc_plan_mix(hash, (uint64_t)affine->coef[a]);
+  return hash;
+}
+
+static uint64_t mix_read(const replay_t *r, uint64_t hash, const ptc_ref_t *ref) {
+  const span_t span = span_of(r, ref);
+  return ptc_plan_map_hash(mix_coords(r, hash, &ref->byte_offset), span.expected, span.begin,
+                           span.end);
+}
+
+static void put(replay_t *r, const span_t *span, int64_t begin, int64_t end, uint64_t content,
                 int64_t shift) {
   span->expected->micro = r->micro;
   span->expected->goes_on |= r->micro < 0;
-  set_piece(span->expected, (piece_t){begin, end, content, shift});
-  set_piece(&r->memory,
-            (piece_t){span->address + begin, span->address + end, content, shift - span->address});
+  ptc_plan_map_set(span->expected, (piece_t){begin, end, content, shift});
+  if (r->plan->arena_bytes < 0) return;
+  ptc_plan_map_set(&r->memory, (piece_t){span->address + begin, span->address + end, content,
+                                         shift - span->address});
 }
 
-static void write_new(replay_t *r, const span_t *span) {
-  put(r, span, span->begin, span->end, ++r->next_content, 0);
+// Result |number| of a step that is |hash|.
+static void write_new(replay_t *r, const ptc_ref_t *ref, uint64_t hash, int32_t number) {
+  const span_t span = span_of(r, ref);
+  hash = mix_coords(r, ptc_plan_mix(hash, (uint64_t)number), &ref->byte_offset);
+  put(r, &span, span.begin, span.end, hash, 0);
 }
 
 // --- steps
 
 static ptc_status_t run_copy(replay_t *r, const ptc_step_t *step) {
+  PTC_TRY(check_ref(r, &step->args[0], step->line));
   const span_t from = span_of(r, &step->args[0]), to = span_of(r, &step->args[1]);
-  PTC_TRY(check_read(r, &from, step->line));
   // The pieces are taken out first: both may be parts of one instance.
   map_t pieces = {0};
   const int64_t shift = from.begin - to.begin;
-  for (int64_t p = find_piece(from.expected, from.begin);
+  for (int64_t p = ptc_plan_map_find(from.expected, from.begin);
        p < from.expected->len && from.expected->pieces[p].begin < from.end; ++p) {
     piece_t piece = from.expected->pieces[p];
     if (piece.begin < from.begin) piece.begin = from.begin;
     if (piece.end > from.end) piece.end = from.end;
-    set_piece(&pieces, piece);
+    ptc_plan_map_set(&pieces, piece);
   }
+  // Where another part is copied on every rank, another content results.
+  const uint64_t out = mix_coords(r, 0, &step->args[1].byte_offset);
+  const uint64_t in = mix_coords(r, 0, &step->args[0].byte_offset);
   for (int64_t p = 0; p < pieces.len; ++p) {
     const piece_t *piece = &pieces.pieces[p];
-    put(r, &to, piece->begin - shift, piece->end - shift, piece->content, piece->shift + shift);
+    const uint64_t content =
+        in == out ? piece->content : ptc_plan_mix(ptc_plan_mix(piece->content, in), out);
+    put(r, &to, piece->begin - shift, piece->end - shift, content, piece->shift + shift);
   }
   free(pieces.pieces);
   return PTC_OK;
 }
 
+// Who runs what: its name, how its parameters are used, and its tiles.
+static uint64_t mix_kernel(uint64_t hash, const ptc_plan_kernel_t *kernel) {
+  hash = ptc_plan_mix_text(hash, kernel->name);
+  for (int32_t p = 0; p < kernel->num_params; ++p) hash = ptc_plan_mix(hash, kernel->modes[p]);
+  for (int32_t n = 0; n < kernel->num_runs; ++n) {
+    hash = ptc_plan_mix(hash, (uint64_t)kernel->runs[n].count);
+    for (int32_t p = 0; p < kernel->runs[n].num_phases; ++p)
+      hash = ptc_plan_mix(hash, (uint64_t)kernel->runs[n].tiles[p]);
+  }
+  return hash;
+}
+
 static ptc_status_t run_launch(replay_t *r, const ptc_step_t *step) {
   const ptc_plan_kernel_t *kernel = &r->plan->kernels[step->kernel];
+  uint64_t hash = mix_kernel(ptc_plan_mix(0, PTC_STEP_LAUNCH), kernel);
+  for (int32_t l = r->plan->mesh.num_axes; l < PTC_PLAN_MAX_LEVELS; ++l)
+    hash = ptc_plan_mix(hash, (uint64_t)r->turns[l]);
   for (int32_t a = 0; a < kernel->num_params; ++a) {
     if (kernel->modes[a] == 1) continue;
-    const span_t span = span_of(r, &step->args[a]);
-    PTC_TRY(check_read(r, &span, step->line));
+    PTC_TRY(check_ref(r, &step->args[a], step->line));
+    hash = mix_read(r, hash, &step->args[a]);
   }
-  for (int32_t a = 0; a < step->num_args; ++a) {
-    if (a < kernel->num_params && kernel->modes[a] == 0) continue;
-    const span_t span = span_of(r, &step->args[a]);
-    write_new(r, &span);
-  }
+  for (int32_t a = 0; a < step->num_args; ++a)
+    if (a >= kernel->num_params || kernel->modes[a] != 0) write_new(r, &step->args[a], hash, a);
   return PTC_OK;
+}
+
+static uint64_t mix_pieces(uint64_t hash, const ptc_pieces_t *pieces) {
+  hash = ptc_plan_mix(hash, (uint64_t)pieces->outer);
+  hash = ptc_plan_mix(hash, (uint64_t)pieces->chunk);
+  return ptc_plan_mix(hash, (uint64_t)pieces->row);
+}
+
+// Of part |number|, whatever parts are exchanged with it.
+static uint64_t hash_part(const replay_t *r, const ptc_step_t *step, int32_t number) {
+  const ptc_collective_t *c = step->collective;
+  uint64_t hash = ptc_plan_mix(PTC_STEP_COLLECTIVE, (uint64_t)c->kind);
+  hash = ptc_plan_mix(hash, (uint64_t)c->reduce);
+  hash = ptc_plan_mix(hash, (uint64_t)c->dtype);
+  for (int32_t i = 0; i < c->num_axes; ++i) {
+    hash = ptc_plan_mix_text(hash, c->axes[i].axis);
+    hash = ptc_plan_mix(hash, (uint64_t)c->axes[i].pre);
+    hash = ptc_plan_mix(hash, (uint64_t)c->axes[i].size);
+  }
+  hash = mix_pieces(mix_pieces(hash, &c->parts[number].in), &c->parts[number].out);
+  return mix_read(r, hash, &step->args[2 * number]);
 }
 
 // Results are made of what all members gave; what is cut off of a piece holds nothing that counts.
 static ptc_status_t run_collective(replay_t *r, const ptc_step_t *step) {
-  for (int32_t a = 0; a < step->num_args; a += 2) {
-    const span_t span = span_of(r, &step->args[a]);
-    PTC_TRY(check_read(r, &span, step->line));
+  const int32_t count = step->collective->num_parts;
+  uint64_t *hashes = ptc_xmalloc((size_t)(count + 1) * sizeof *hashes);
+  ptc_status_t status = PTC_OK;
+  for (int32_t p = 0; p < count && status == PTC_OK; ++p) {
+    status = check_ref(r, &step->args[2 * p], step->line);
+    hashes[p] = hash_part(r, step, p);
   }
-  for (int32_t a = 1; a < step->num_args; a += 2) {
-    const span_t span = span_of(r, &step->args[a]);
-    write_new(r, &span);
-  }
-  return PTC_OK;
+  for (int32_t p = 0; p < count && status == PTC_OK; ++p)
+    write_new(r, &step->args[2 * p + 1], hashes[p], 0);
+  free(hashes);
+  return status;
 }
 
 static ptc_status_t count_step(replay_t *r, const ptc_step_t *step) {
@@ -223,9 +233,14 @@ static ptc_status_t run_call(replay_t *r, const ptc_step_t *step, int32_t depth)
 }
 
 static ptc_status_t run_transfer(replay_t *r, const ptc_step_t *step) {
-  const span_t span = span_of(r, &step->args[0]);
-  if (step->kind == PTC_STEP_SEND) return check_read(r, &span, step->line);
-  write_new(r, &span);
+  uint64_t hash =
+      ptc_plan_mix(ptc_plan_mix((uint64_t)step->kind, (uint64_t)step->peer), (uint64_t)step->tag);
+  if (step->kind == PTC_STEP_SEND) {
+    PTC_TRY(check_ref(r, &step->args[0], step->line));
+    r->sent = ptc_plan_mix(r->sent, mix_read(r, hash, &step->args[0]));
+  } else {
+    write_new(r, &step->args[0], ptc_plan_mix(hash, (uint64_t)r->num_received++), 0);
+  }
   return PTC_OK;
 }
 
@@ -258,16 +273,20 @@ static ptc_status_t run_steps(replay_t *r, const ptc_step_t *steps, int32_t coun
 
 // --- tasks
 
-static int64_t global_instances(const ptc_plan_global_t *global) {
+int64_t ptc_plan_num_instances(const ptc_plan_global_t *global) {
   int64_t count = 1;
   for (int32_t c = 0; c < global->num_counts; ++c) count *= global->counts[c];
   return count;
 }
 
+uint64_t ptc_plan_untouched(int32_t global, int64_t instance) {
+  return ptc_plan_mix(ptc_plan_mix(0, (uint64_t)global), (uint64_t)instance);
+}
+
 static ptc_status_t check_end(replay_t *r) {
   for (int32_t g = 0; g < r->plan->num_globals; ++g) {
     const ptc_plan_global_t *global = &r->plan->globals[g];
-    for (int64_t i = 0; i < global_instances(global); ++i) {
+    for (int64_t i = 0; i < ptc_plan_num_instances(global); ++i) {
       const span_t span = whole_instance(r, global->buffer, global->first_instance + i);
       PTC_TRY(check_read(r, &span, 0));
     }
@@ -282,56 +301,89 @@ static ptc_status_t check_end(replay_t *r) {
   return PTC_OK;
 }
 
-static ptc_status_t run_task(replay_t *r, int64_t num_nodes) {
+ptc_status_t ptc_plan_replay_task(replay_t *r) {
   r->memory.len = 0;
-  for (int64_t n = 0; n < num_nodes; ++n) {
+  r->sent = 0;
+  r->num_received = 0;
+  r->micro = -1;
+  for (int64_t n = 0; n < r->num_nodes; ++n) {
     r->expected[n].len = 0;
     r->expected[n].goes_on = false;
   }
   for (int32_t g = 0; g < r->plan->num_globals; ++g) {
     const ptc_plan_global_t *global = &r->plan->globals[g];
-    for (int64_t i = 0; i < global_instances(global); ++i) {
+    for (int64_t i = 0; i < ptc_plan_num_instances(global); ++i) {
       const span_t span = whole_instance(r, global->buffer, global->first_instance + i);
-      write_new(r, &span);
+      put(r, &span, span.begin, span.end, ptc_plan_untouched(g, i), 0);
     }
   }
   PTC_TRY(run_steps(r, r->task->steps, r->task->num_steps, r->plan->mesh.num_axes, NULL, 0));
   return check_end(r);
 }
 
-// Whether some address in |steps| depends on level |level|.
-static bool depends_on(const ptc_plan_t *plan, const ptc_step_t *steps, int32_t count,
-                       int32_t level) {
+void ptc_plan_replay_init(replay_t *r, ptc_diag_t *diag, const ptc_plan_t *plan) {
+  *r = (replay_t){.diag = diag, .plan = plan, .micro = -1};
+  r->first_node = ptc_xmalloc((size_t)(plan->num_buffers + 1) * sizeof *r->first_node);
+  for (int32_t b = 0; b < plan->num_buffers; ++b) {
+    r->first_node[b] = r->num_nodes;
+    r->num_nodes += plan->buffers[b].num_instances;
+  }
+  r->expected = ptc_xmalloc((size_t)(r->num_nodes + 1) * sizeof *r->expected);
+  memset(r->expected, 0, (size_t)(r->num_nodes + 1) * sizeof *r->expected);
+}
+
+void ptc_plan_replay_deinit(replay_t *r) {
+  for (int64_t n = 0; n < r->num_nodes; ++n) free(r->expected[n].pieces);
+  free(r->expected);
+  free(r->first_node);
+  free(r->memory.pieces);
+}
+
+// --- coordinates
+
+static bool is_written(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg) {
+  if (step->kind == PTC_STEP_LAUNCH)
+    return arg >= plan->kernels[step->kernel].num_params ||
+           plan->kernels[step->kernel].modes[arg] != 0;
+  return step->kind == PTC_STEP_RECV || (step->kind != PTC_STEP_SEND && arg % 2 == 1);
+}
+
+// Whether some address that |steps| write to depends on level |level|.
+static bool writes_depend_on(const ptc_plan_t *plan, const ptc_step_t *steps, int32_t count,
+                             int32_t level) {
   for (int32_t i = 0; i < count; ++i) {
-    if (steps[i].kind == PTC_STEP_REPEAT &&
-        depends_on(plan, steps[i].body, steps[i].num_steps, level))
+    const ptc_step_t *step = &steps[i];
+    if (step->kind == PTC_STEP_REPEAT && writes_depend_on(plan, step->body, step->num_steps, level))
       return true;
-    for (int32_t a = 0; a < steps[i].num_args; ++a)
-      if (steps[i].args[a].byte_offset.coef[level]) return true;
+    for (int32_t a = 0; a < step->num_args; ++a)
+      if (step->args[a].byte_offset.coef[level] && is_written(plan, step, a)) return true;
   }
   return false;
 }
 
 // The same of |task| and those that it calls.
 static bool task_depends_on(const ptc_plan_t *plan, const ptc_task_t *task, int32_t level) {
-  if (depends_on(plan, task->steps, task->num_steps, level)) return true;
+  if (writes_depend_on(plan, task->steps, task->num_steps, level)) return true;
   bool calls = false;
   for (int32_t i = 0; i < task->num_steps; ++i) calls |= task->steps[i].kind == PTC_STEP_CALL;
   for (int32_t i = 0; calls && i < plan->num_tasks; ++i)
     if (plan->tasks[i].num_micro > 0 &&
-        depends_on(plan, plan->tasks[i].steps, plan->tasks[i].num_steps, level))
+        writes_depend_on(plan, plan->tasks[i].steps, plan->tasks[i].num_steps, level))
       return true;
   return false;
 }
 
-static ptc_status_t run_coords(replay_t *r, int64_t num_nodes) {
+static ptc_status_t run_coords(replay_t *r) {
   memset(r->turns, 0, sizeof r->turns);
-  PTC_TRY(run_task(r, num_nodes));
+  for (int32_t a = 0; a < r->plan->mesh.num_axes; ++a)
+    r->fixed[a] = task_depends_on(r->plan, r->task, a);
+  PTC_TRY(ptc_plan_replay_task(r));
+  PTC_TRY(ptc_plan_check_counts(r->diag, r->plan, r->task));
+  PTC_TRY(ptc_plan_check_values(r));
   for (int32_t a = 0; a < r->plan->mesh.num_axes; ++a) {
-    if (!task_depends_on(r->plan, r->task, a)) continue;
-    for (int64_t at = 1; at < r->plan->mesh.axes[a].size; ++at) {
+    for (int64_t at = 1; r->fixed[a] && at < r->plan->mesh.axes[a].size; ++at) {
       r->turns[a] = at;
-      PTC_TRY(run_task(r, num_nodes));
+      PTC_TRY(ptc_plan_replay_task(r));
     }
     r->turns[a] = 0;
   }
@@ -362,26 +414,24 @@ static ptc_status_t check_calls(ptc_diag_t *diag, const ptc_plan_t *plan, const 
 }
 
 ptc_status_t ptc_plan_verify(ptc_diag_t *diag, const ptc_plan_t *plan) {
-  replay_t replay = {.diag = diag, .plan = plan};
-  int64_t num_nodes = 0;
-  replay.first_node = ptc_xmalloc((size_t)(plan->num_buffers + 1) * sizeof *replay.first_node);
-  for (int32_t b = 0; b < plan->num_buffers; ++b) {
-    replay.first_node[b] = num_nodes;
-    num_nodes += plan->buffers[b].num_instances;
-  }
-  replay.expected = ptc_xmalloc((size_t)(num_nodes + 1) * sizeof *replay.expected);
-  memset(replay.expected, 0, (size_t)(num_nodes + 1) * sizeof *replay.expected);
+  replay_t replay;
+  ptc_plan_replay_init(&replay, diag, plan);
   ptc_status_t status = PTC_OK;
   for (int32_t i = 0; i < plan->num_tasks && status == PTC_OK; ++i) {
     replay.task = &plan->tasks[i];
-    replay.micro = -1;
     if (replay.task->num_micro > 0) continue;  // where it is called
     status = check_calls(diag, plan, replay.task);
-    if (status == PTC_OK) status = run_coords(&replay, num_nodes);
+    if (status == PTC_OK) status = run_coords(&replay);
   }
-  for (int64_t n = 0; n < num_nodes; ++n) free(replay.expected[n].pieces);
-  free(replay.expected);
-  free(replay.first_node);
-  free(replay.memory.pieces);
+  ptc_plan_replay_deinit(&replay);
   return status;
+}
+
+ptc_status_t ptc_plan_prove(ptc_diag_t *diag, const ptc_plan_t *const *stages, int32_t num_stages) {
+  PTC_TRY(ptc_plan_verify_stages(diag, stages, num_stages));
+  for (int32_t s = 0; s < num_stages; ++s) {
+    PTC_TRY(ptc_plan_verify(diag, stages[s]));
+    PTC_TRY(ptc_plan_verify_order(diag, stages[s]));
+  }
+  return PTC_OK;
 }

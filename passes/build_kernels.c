@@ -25,13 +25,17 @@ static bool shard_is_alias(const ptc_op_t *op) {
   const ptc_mesh_t *mesh = &op->parent->func->module->mesh;
   const ptc_type_t *x = op->operands[0]->type, *y = op->results[0]->type;
   const int32_t at = ptc_type_find_dim(x, ptc_op_string(op, "dim"));
-  for (int32_t i = x->dims[at].num_axes; i < y->dims[at].num_axes; i++)
+  int64_t parts = 1;
+  for (int32_t i = x->dims[at].num_axes; i < y->dims[at].num_axes; i++) {
     if (y->dims[at].axes[i].size) return false;
+    parts *= ptc_axis_ref_size(mesh, y->dims[at].axes[i]);
+  }
   for (int32_t i = 0; i < at; i++)
     if (ptc_dim_local_extent(mesh, &x->dims[i]) != 1) return false;
   const int64_t whole = ptc_dim_local_extent(mesh, &x->dims[at]);
   const int64_t part = ptc_dim_local_extent(mesh, &y->dims[at]);
-  return y->dims[at].dist == PTC_DIST_BLOCK && part > 0 && whole % part == 0;
+  // Of padded parts the last ones would reach beyond the whole.
+  return y->dims[at].dist == PTC_DIST_BLOCK && part * parts == whole;
 }
 
 bool ptc_view_is_alias(const ptc_op_t *op) {

@@ -120,7 +120,27 @@ ptc_status_t ptc_lower_func(ptc_lower_t *lower, const ptc_func_t *func, ptc_task
   return status;
 }
 
+int64_t ptc_lower_turns(const ptc_op_t *op) {
+  int64_t turns = 1;
+  for (; op; op = op->parent->parent_op)
+    if (op->opcode == PTC_OP_REPEAT) turns *= ptc_op_int(op, "count");
+  return turns;
+}
+
+static ptc_ledger_t *take_ledger(ptc_lower_t *lower) {
+  ptc_ledger_t *ledger = PTC_ARENA_NEW(lower->arena, ptc_ledger_t);
+  ledger->num_launches = (int32_t)lower->launches.len;
+  ledger->launches = PTC_ARENA_ARRAY(lower->arena, ptc_launches_t, ledger->num_launches);
+  for (int32_t i = 0; i < ledger->num_launches; ++i) ledger->launches[i] = lower->launches.data[i];
+  ledger->num_exchanged = lower->num_exchanged;
+  ledger->num_transfers = lower->num_transfers;
+  lower->launches.len = 0;
+  lower->num_exchanged = lower->num_transfers = 0;
+  return ledger;
+}
+
 void ptc_lower_end_task(ptc_lower_t *lower, ptc_task_t *task, ptc_step_list_t *steps) {
+  task->ledger = take_ledger(lower);
   task->num_steps = (int32_t)steps->len;
   task->steps = PTC_ARENA_ARRAY(lower->arena, ptc_step_t, steps->len);
   if (steps->len) memcpy(task->steps, steps->data, (size_t)steps->len * sizeof *steps->data);
@@ -230,6 +250,7 @@ static ptc_status_t lower_all(ptc_pass_ctx_t *ctx, ptc_module_t *module, const p
   PTC_VEC_FREE(&lower.buffers);
   PTC_VEC_FREE(&lower.kernels);
   PTC_VEC_FREE(&lower.bodies);
+  PTC_VEC_FREE(&lower.launches);
   ptc_map_deinit(&lower.slots);
   ptc_map_deinit(&lower.places);
   ptc_map_deinit(&lower.wanted);

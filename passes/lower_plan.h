@@ -29,7 +29,8 @@ void ptc_plan_set_shape(ptc_plan_t *plan, int32_t kernel, int32_t num_runs,
 
 // Gives every instance its address, over the unrolled order of the steps. Globals live through
 // all tasks; the rest of one task may lie where that of another does.
-// Fills offsets, arena_bytes and bound_bytes. PTC_UNSUPPORTED ("plan-too-long").
+// Fills offsets, arena_bytes and bound_bytes, and before it the digests of what each task makes
+// (ptc_plan_state_values). PTC_UNSUPPORTED ("plan-too-long").
 ptc_status_t ptc_plan_memory(ptc_diag_t *diag, ptc_plan_t *plan);
 
 // After ptc_plan_memory: buffers that are copies of one another at one address become one, copies onto

@@ -147,6 +147,9 @@ ptc_status_t ptc_lower_collective(ptc_lower_t *lower, ptc_op_t *first, ptc_op_t 
   for (int32_t p = 0; p < count && status == PTC_OK; ++p, op = op->next)
     status = fill_part(lower, op, first_level, &c->parts[p], &step.args[2 * p]);
   *out_next = op;
+  int64_t turns = ptc_lower_turns(first);
+  for (int32_t d = 0; d < type->num_counts; ++d) turns *= type->counts[d];
+  lower->num_exchanged += turns * count;
   // Of a bundle, one instance after another.
   int32_t depth = 0;
   while (status == PTC_OK && depth < type->num_counts) {

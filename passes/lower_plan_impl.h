@@ -36,22 +36,24 @@ typedef struct ptc_lower_s {
   ptc_module_t *module;
   ptc_diag_t *diag;
   ptc_plan_t *plan;
-  ptc_arena_t *arena;    // the plan's
-  ptc_arena_t *scratch;  // of this pass
-  const ptc_func_t *func;  // that is lowered
-  ptc_use_map_t uses;      // of it
+  ptc_arena_t *arena;          // the plan's
+  ptc_arena_t *scratch;        // of this pass
+  const ptc_func_t *func;      // that is lowered
+  ptc_use_map_t uses;          // of it
   const ptc_stages_t *stages;  // NULL: no pipeline
   ptc_map_t slots;             // slot global -> number of its buffer + 1
-  ptc_map_t places;      // value -> ptc_place_t *
-  ptc_map_t wanted;      // value -> ptc_place_t * where it should be made
-  ptc_map_t grads;       // values that are gradients of parameters -> what they are called
+  ptc_map_t places;            // value -> ptc_place_t *
+  ptc_map_t wanted;            // value -> ptc_place_t * where it should be made
+  ptc_map_t grads;             // values that are gradients of parameters -> what they are called
   ptc_level_t levels[PTC_PLAN_MAX_LEVELS];
   int32_t depth;
   PTC_VEC(ptc_buffer_t) buffers;
   PTC_VEC(ptc_plan_kernel_t) kernels;
   PTC_VEC(const ptc_kernel_t *) bodies;  // one per kernel
-  ptc_interner_t keys;                   // kernels as text
-  ptc_map_t by_key;                      // interned key -> number + 1
+  PTC_VEC(ptc_launches_t) launches;      // that the ops of the present task need
+  int64_t num_exchanged, num_transfers;
+  ptc_interner_t keys;  // kernels as text
+  ptc_map_t by_key;     // interned key -> number + 1
 } ptc_lower_t;
 
 // --- lower_plan_place.c
@@ -116,10 +118,12 @@ int32_t ptc_lower_join_repeats(ptc_arena_t *arena, ptc_step_t *steps, int32_t co
 
 // --- lower_plan.c
 
+// How often |op| runs in its function, counted from the repeats of the IR around it.
+int64_t ptc_lower_turns(const ptc_op_t *op);
 // Appends the steps of |func|; its results become those of |task|.
 ptc_status_t ptc_lower_func(ptc_lower_t *lower, const ptc_func_t *func, ptc_task_t *task,
                             ptc_step_list_t *out);
-// |steps|, freed, become those of |task|.
+// |steps|, freed, become those of |task|, which owes what was counted since the last task.
 void ptc_lower_end_task(ptc_lower_t *lower, ptc_task_t *task, ptc_step_list_t *steps);
 
 // --- lower_plan_stage.c

@@ -168,6 +168,20 @@ static ptc_status_t fill_args(ptc_lower_t *lower, const ptc_built_kernel_t *buil
   return PTC_OK;
 }
 
+// The kernel runs in each turn of the repeats around |op|, for each instance of |bundle|.
+static void owe_launches(ptc_lower_t *lower, int32_t kernel, const ptc_op_t *op,
+                         const ptc_type_t *bundle) {
+  int64_t count = ptc_lower_turns(op);
+  for (int32_t c = 0; bundle && c < bundle->num_counts; ++c) count *= bundle->counts[c];
+  for (int64_t i = 0; i < lower->launches.len; ++i)
+    if (lower->launches.data[i].kernel == kernel) {
+      lower->launches.data[i].count += count;
+      return;
+    }
+  const ptc_launches_t launches = {kernel, count};
+  PTC_VEC_PUSH(&lower->launches, launches);
+}
+
 ptc_status_t ptc_lower_kernel(ptc_lower_t *lower, ptc_op_t *const *ops, int32_t count,
                               ptc_step_list_t *out) {
   ptc_built_kernel_t built;
@@ -185,6 +199,7 @@ ptc_status_t ptc_lower_kernel(ptc_lower_t *lower, ptc_op_t *const *ops, int32_t 
   ptc_step_t step = {.kind = PTC_STEP_LAUNCH,
                      .kernel = find_kernel(lower, built.kernel, ops, count),
                      .num_args = built.kernel->num_params};
+  owe_launches(lower, step.kernel, ops[0], bundle);
   step.args = PTC_ARENA_ARRAY(lower->arena, ptc_ref_t, step.num_args);
   const int32_t first_level = lower->depth;
   PTC_TRY(fill_args(lower, &built, first_level, &step, out));

@@ -65,6 +65,9 @@ ptc_status_t ptc_lower_transfer(ptc_lower_t *lower, ptc_op_t *op, ptc_step_list_
                      .tag = (int32_t)ptc_op_int(op, "tag")};
   step.args = PTC_ARENA_ARRAY(lower->arena, ptc_ref_t, 1);
   step.args[0] = ptc_lower_ref(place, type, lower->depth, ptc_lower_bytes(lower, type));
+  int64_t turns = ptc_lower_turns(op);
+  for (int32_t c = 0; c < type->num_counts; ++c) turns *= type->counts[c];
+  lower->num_transfers += turns;
   // Of a bundle, one instance after another.
   ptc_step_list_t steps[PTC_MAX_COUNTS + 1] = {0};
   for (int32_t c = 0; c < type->num_counts; ++c)

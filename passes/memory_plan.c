@@ -105,6 +105,7 @@ static void place(ptc_timeline_t *t, ptc_plan_t *plan) {
 
 ptc_status_t ptc_plan_memory(ptc_diag_t *diag, ptc_plan_t *plan) {
   ptc_timeline_t timeline;
+  PTC_TRY(ptc_plan_state_values(diag, plan));
   ptc_status_t status = ptc_timeline_build(diag, plan, &timeline);
   if (status == PTC_OK) {
     ptc_timeline_merge(&timeline);

@@ -14,10 +14,12 @@ static const char usage[] =
     "buffers and in the arena; what is read is what was last written there, in every turn; "
     "steps\n"
     "of several streams that touch the same bytes are ordered by events; collectives\n"
-    "fit their groups and the layouts of what they exchange; and the ranks of all stages meet: "
-    "each\n"
-    "send has its receive, and nobody waits forever. It proves steps and the accesses that they\n"
-    "state, not the kernels' code.\n"
+    "fit their groups and the layouts of what they exchange; each op is done as often as the "
+    "model\n"
+    "needs, and what remains is made of the values that it was compiled from; and the ranks of "
+    "all\n"
+    "stages meet: each send has its receive, and nobody waits forever. It proves steps and the\n"
+    "accesses that they state, not the kernels' code.\n"
     "\n"
     "options\n"
     "  --diagnostics=FORMAT   text or json\n"
@@ -40,18 +42,14 @@ static int64_t count_steps(const ptc_step_t *steps, int32_t count) {
 static ptc_status_t verify(ptc_diag_t *diag, const char *path, bool quiet) {
   ptc_plan_folder_t folder;
   PTC_TRY(ptc_plan_folder_open(diag, path, &folder));
-  ptc_status_t status = PTC_OK;
   int64_t steps = 0;
-  for (int32_t s = 0; s < folder.num_stages && status == PTC_OK; s++) {
+  for (int32_t s = 0; s < folder.num_stages; s++) {
     const ptc_plan_t *plan = folder.plans[s];
     for (int32_t t = 0; t < plan->num_tasks; t++)
       steps += count_steps(plan->tasks[t].steps, plan->tasks[t].num_steps);
-    status = ptc_plan_verify(diag, plan);
-    if (status == PTC_OK) status = ptc_plan_verify_order(diag, plan);
   }
-  if (status == PTC_OK)
-    status =
-        ptc_plan_verify_stages(diag, (const ptc_plan_t *const *)folder.plans, folder.num_stages);
+  ptc_status_t status =
+      ptc_plan_prove(diag, (const ptc_plan_t *const *)folder.plans, folder.num_stages);
   if (status == PTC_OK && !quiet)
     fprintf(stderr,
             "ptc: %s: proved for %" PRId64 " rank%s in %" PRId32 " stage%s: %" PRId64 " steps\n",

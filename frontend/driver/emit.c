@@ -195,6 +195,33 @@ ptc_status_t ptc_emit_check_output(ptc_diag_t *diag, const char *path) {
                    "this exists and is no plan: -o replaces nothing but a plan folder");
 }
 
+// Says in |diag| what speaks against the plan, as a fault of the compiler.
+static ptc_status_t not_proved(ptc_diag_t *diag, const ptc_diag_t *found) {
+  for (int64_t i = 0; i < found->num_items; i++)
+    if (found->items[i].severity == PTC_ERROR)
+      ptc_error(diag, (ptc_loc_t){0}, PTC_INTERNAL, "plan-unproved",
+                "internal error: the plan that was made is wrong and is not written: %s [%s]; "
+                "please report it with the model",
+                found->items[i].message, found->items[i].id);
+  return PTC_INTERNAL;
+}
+
+ptc_status_t ptc_emit_prove(ptc_diag_t *diag, const ptc_emitted_t *emitted, int32_t count) {
+  ptc_diag_t found;
+  ptc_diag_init(&found);
+  const ptc_plan_t **plans = ptc_xmalloc(sizeof *plans * (size_t)count);
+  ptc_status_t status = PTC_OK;
+  for (int32_t s = 0; s < count && status == PTC_OK; s++) {
+    plans[s] = emitted[s].plan;
+    status = ptc_plan_check(&found, plans[s]);
+  }
+  if (status == PTC_OK) status = ptc_plan_prove(&found, plans, count);
+  if (status != PTC_OK) status = not_proved(diag, &found);
+  free(plans);
+  ptc_diag_deinit(&found);
+  return status;
+}
+
 static ptc_status_t write_stages(ptc_module_t *const *modules, const ptc_emitted_t *emitted,
                                  int32_t count, const char *folder) {
   for (int32_t s = 0; s < count; s++) {
@@ -214,6 +241,7 @@ ptc_status_t ptc_emit_write_stages(ptc_module_t *const *modules, const ptc_emitt
                                    int32_t count, const char *path) {
   ptc_diag_t *diag = modules[0]->diag;
   PTC_TRY(ptc_emit_check_output(diag, path));
+  PTC_TRY(ptc_emit_prove(diag, emitted, count));
   // Through a link to the folder itself.
   char *place = realpath(path, NULL);
   if (!place) place = strdup(path);

@@ -24,7 +24,11 @@ ptc_status_t ptc_emit_stage(ptc_pass_ctx_t *ctx, const ptc_stages_t *stages, int
                             const char *target, ptc_emitted_t *out_emitted);
 void ptc_emitted_deinit(ptc_emitted_t *emitted);
 
-// Writes the plan folder |path|, whole or not at all: into a folder beside it, which then takes its place. A
+// Proves the plans of all |count| stages (ptc_plan_check, ptc_plan_prove). What speaks against
+// them is a fault of the compiler: PTC_INTERNAL with "plan-unproved" and the counterexample.
+ptc_status_t ptc_emit_prove(ptc_diag_t *diag, const ptc_emitted_t *emitted, int32_t count);
+
+// Writes the plan folder |path|, if it can be proved (ptc_emit_prove), whole or not at all: into a folder beside it, which then takes its place. A
 // plan folder that is there is replaced; anything else is refused ("output-exists"). PTC_IO with
 // "write-plan" if it cannot be written.
 ptc_status_t ptc_emit_write(ptc_module_t *module, const ptc_emitted_t *emitted, const char *path);

@@ -1,55 +1,25 @@
 // Proves: a plan in which one step, transfer, collective or address is changed so that a run would hang, or read what is
-// not there, is rejected by ptc_plan_check, ptc_plan_verify or ptc_plan_verify_stages; the plan as it was is accepted.
-// 38 kinds of change at random places of plans of one rank, of meshes and of pipelines. PTC_CASES: changes of each plan
-// (default 150); PTC_SEED.
+// not there, or compute something else, is rejected by ptc_plan_check or ptc_plan_prove; the plan as it was is accepted,
+// and so are plans of random models on random meshes. 58 kinds of change at random places of plans of one rank, of
+// meshes and of pipelines. PTC_CASES: changes of each fixed plan (default 100); PTC_PLANS: random plans that are changed
+// (4); PTC_VALID: random plans that are accepted (12); PTC_SEED.
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "frontend/driver/emit.h"
-#include "passes/split_stages.h"
+#include "tests/support/plan_texts.h"
 #include "tests/support/small_models.h"
 #include "tests/support/unit.h"
 
-enum { MAX_STAGES = 4, MAX_PLACES = 4096 };
+enum { MAX_PLACES = 4096 };
 
-typedef struct texts_s {
-  ptc_str_t json, steps;
-} texts_t;
-
-// The plans of all stages, as text, so that each change begins anew.
-typedef struct plans_s {
-  int32_t count;
-  texts_t texts[MAX_STAGES];
-} plans_t;
-
-static ptc_plan_t *reread(const texts_t *texts) {
+static bool make_plans(const char *name, const char *parallel, plan_texts_t *plans) {
   ptc_diag_t diag;
   ptc_diag_init(&diag);
-  ptc_plan_t *plan = NULL;
-  ptc_plan_parse(&diag, "plan.json", texts->json.data, texts->json.len, "stage.steps",
-                 texts->steps.data, texts->steps.len, &plan);
-  if (!plan) ptc_diag_print(&diag, stderr, PTC_DIAG_TEXT, false);
-  ptc_diag_deinit(&diag);
-  return plan;
-}
-
-static bool keep(ptc_pass_ctx_t *ctx, ptc_status_t status, ptc_emitted_t *emitted, plans_t *plans) {
-  if (status == PTC_OK && !ctx->stopped) {
-    texts_t *texts = &plans->texts[plans->count++];
-    ptc_plan_print(emitted->plan, &texts->json, &texts->steps);
-  }
-  ptc_emitted_deinit(emitted);
-  return status == PTC_OK;
-}
-
-static bool make_plans(const char *name, const char *parallel, plans_t *plans) {
-  ptc_diag_t diag;
-  ptc_diag_init(&diag);
-  const small_model_t *model = small_model_find(name);
   const ptc_override_t more[] = {{"train.batch", "8"}, {"train.clip", "0.5"}};
-  ptc_module_t *module = small_model_lower(model, more, 2, &diag);
+  ptc_module_t *module = small_model_lower(small_model_find(name), more, 2, &diag);
   bool ok = module != NULL;
-  int pp = 1;
   if (ok) ptc_attrs_remove(&module->config, ptc_module_intern(module, "cut"));
   for (const char *at = parallel; ok && *at;) {
     char key[32];
@@ -59,30 +29,13 @@ static bool make_plans(const char *name, const char *parallel, plans_t *plans) {
       ptc_attrs_set_bool(module, &module->config, "overlap", value != 0);
     else
       ptc_attrs_set_int(module, &module->config, ptc_module_intern(module, key), value);
-    if (strcmp(key, "pp") == 0) pp = value;
     at += length + (at[length] == ',');
   }
-  ptc_pass_ctx_t ctx;
-  ptc_pass_ctx_init(&ctx, NULL);
-  ok = ok && ptc_pipeline_train(&ctx, module) == PTC_OK;
-  if (ok && pp == 1) {
-    ptc_emitted_t emitted;
-    ok = keep(&ctx, ptc_emit(&ctx, module, "cpu", &emitted), &emitted, plans);
-  } else if (ok) {
-    ptc_stages_t *stages = NULL;
-    ok = ptc_split_stages(&ctx, module, &stages) == PTC_OK;
-    if (ok) ptc_stages_add_axis(stages);
-    for (int32_t s = 0; ok && s < stages->num_stages; s++) {
-      ptc_emitted_t emitted;
-      ok = keep(&ctx, ptc_emit_stage(&ctx, stages, s, "cpu", &emitted), &emitted, plans);
-    }
-    ptc_stages_destroy(stages);
-  }
+  ok = ok && plan_texts_make(module, plans);
   if (!ok) ptc_diag_print(&diag, stderr, PTC_DIAG_TEXT, false);
-  ptc_pass_ctx_deinit(&ctx);
   ptc_module_destroy(module);
   ptc_diag_deinit(&diag);
-  return ok && plans->count > 0;
+  return ok;
 }
 
 // --- places: steps with the list that they stand in
@@ -455,6 +408,228 @@ static bool further_ahead(change_t *c) {
   return true;
 }
 
+// A step that is done twice.
+static bool twice(change_t *c) {
+  place_t *place = &c->place;
+  ptc_task_t *task = NULL;
+  for (int32_t t = 0; t < c->plan->num_tasks; t++)
+    if (place->count == &c->plan->tasks[t].num_steps) task = &c->plan->tasks[t];
+  if (!task || is(c, PTC_STEP_COPY)) return false;  // a copy may be done twice
+  ptc_step_t *steps = PTC_ARENA_ARRAY(&c->plan->arena, ptc_step_t, task->num_steps + 1);
+  memcpy(steps, task->steps, (size_t)(place->at + 1) * sizeof *steps);
+  memcpy(steps + place->at + 1, task->steps + place->at,
+         (size_t)(task->num_steps - place->at) * sizeof *steps);
+  task->steps = steps;
+  task->num_steps++;
+  return true;
+}
+
+static bool launch_twice(change_t *c) { return is(c, PTC_STEP_LAUNCH) && twice(c); }
+static bool repeat_twice(change_t *c) { return is(c, PTC_STEP_REPEAT) && twice(c); }
+static bool send_twice(change_t *c) { return is(c, PTC_STEP_SEND) && twice(c); }
+static bool call_twice(change_t *c) { return is(c, PTC_STEP_CALL) && twice(c); }
+
+// An operand that a launch reads, or NULL.
+static ptc_ref_t *operand_of(change_t *c) {
+  ptc_step_t *step = step_of(&c->place);
+  if (step->kind != PTC_STEP_LAUNCH) return NULL;
+  const ptc_plan_kernel_t *kernel = &c->plan->kernels[step->kernel];
+  if (!kernel->num_params) return NULL;
+  const int32_t arg = (int32_t)below(c, kernel->num_params);
+  return kernel->modes[arg] == 0 ? &step->args[arg] : NULL;
+}
+
+static bool other_instance(change_t *c) {
+  ptc_ref_t *ref = operand_of(c);
+  if (!ref || c->plan->buffers[ref->buffer].num_instances < 2 || ref->instance.base < 1)
+    return false;
+  ref->instance.base--;
+  return true;
+}
+
+static bool other_operand(change_t *c) {
+  ptc_ref_t *ref = operand_of(c);
+  const int32_t other = (int32_t)below(c, c->plan->num_buffers);
+  if (!ref || other == ref->buffer ||
+      c->plan->buffers[other].bytes != c->plan->buffers[ref->buffer].bytes ||
+      c->plan->buffers[other].dtype != c->plan->buffers[ref->buffer].dtype ||
+      c->plan->buffers[other].num_instances < c->plan->buffers[ref->buffer].num_instances)
+    return false;
+  ref->buffer = other;
+  return true;
+}
+
+static bool swap_operands(change_t *c) {
+  ptc_ref_t *a = operand_of(c), *b = operand_of(c);
+  if (!a || !b || a->bytes != b->bytes || a->buffer == b->buffer) return false;
+  const ptc_ref_t kept = *a;
+  *a = *b;
+  *b = kept;
+  return true;
+}
+
+static bool other_kernel(change_t *c) {
+  ptc_step_t *step = step_of(&c->place);
+  if (step->kind != PTC_STEP_LAUNCH) return false;
+  const int32_t other = (int32_t)below(c, c->plan->num_kernels);
+  const ptc_plan_kernel_t *a = &c->plan->kernels[step->kernel], *b = &c->plan->kernels[other];
+  if (a == b || a->num_params != b->num_params ||
+      (a->workspace_bytes > 0) != (b->workspace_bytes > 0))
+    return false;
+  step->kernel = other;
+  return true;
+}
+
+static bool fewer_tiles(change_t *c) {
+  ptc_step_t *step = step_of(&c->place);
+  if (step->kind != PTC_STEP_LAUNCH) return false;
+  ptc_plan_kernel_t *kernel = &c->plan->kernels[step->kernel];
+  ptc_phase_run_t *runs = PTC_ARENA_ARRAY(&c->plan->arena, ptc_phase_run_t, kernel->num_runs);
+  memcpy(runs, kernel->runs, (size_t)kernel->num_runs * sizeof *runs);
+  ptc_phase_run_t *run = &runs[below(c, kernel->num_runs)];
+  if (run->tiles[0] < 2) return false;
+  int64_t *tiles = PTC_ARENA_ARRAY(&c->plan->arena, int64_t, run->num_phases);
+  memcpy(tiles, run->tiles, (size_t)run->num_phases * sizeof *tiles);
+  tiles[0]--;
+  run->tiles = tiles;
+  kernel->runs = runs;
+  return true;
+}
+
+static bool other_mode(change_t *c) {
+  ptc_step_t *step = step_of(&c->place);
+  if (step->kind != PTC_STEP_LAUNCH) return false;
+  ptc_plan_kernel_t *kernel = &c->plan->kernels[step->kernel];
+  uint8_t *modes = PTC_ARENA_ARRAY(&c->plan->arena, uint8_t, kernel->num_params);
+  memcpy(modes, kernel->modes, (size_t)kernel->num_params);
+  const int64_t p = below(c, kernel->num_params);
+  if (modes[p] != 2) return false;
+  modes[p] = (uint8_t)below(c, 2);
+  kernel->modes = modes;
+  return true;
+}
+
+static bool fewer_turns(change_t *c) {
+  if (!is(c, PTC_STEP_REPEAT) || step_of(&c->place)->count < 2) return false;
+  step_of(&c->place)->count--;
+  return true;
+}
+
+// Whether some launch of the body keeps part of what it writes, or hands it to the next turn: then order counts.
+static bool turns_back(change_t *c) {
+  ptc_step_t *step = step_of(&c->place);
+  if (!is(c, PTC_STEP_REPEAT) || step->count < 2) return false;
+  bool hands = false;
+  for (int32_t i = 0; i < step->num_steps; i++)
+    for (int32_t a = 0; a < step->body[i].num_args; a++)
+      for (int32_t b = 0; b < step->body[i].num_args; b++) {
+        const ptc_ref_t *x = &step->body[i].args[a], *y = &step->body[i].args[b];
+        hands |= x->buffer == y->buffer && x->instance.base != y->instance.base;
+      }
+  if (!hands) return false;
+  step->reverse = !step->reverse;
+  return true;
+}
+
+static bool other_coordinate(change_t *c) {
+  ptc_step_t *step = step_of(&c->place);
+  if (!step->num_args || !c->plan->mesh.num_axes) return false;
+  ptc_ref_t *ref = &step->args[below(c, step->num_args)];
+  const int64_t axis = below(c, c->plan->mesh.num_axes);
+  if (!ref->byte_offset.coef[axis]) return false;
+  ref->byte_offset.coef[axis] = 0;
+  return true;
+}
+
+// Whether an instance in |steps| depends on the turn |level|.
+static bool depends_on(const ptc_step_t *steps, int32_t count, int32_t level) {
+  bool depends = false;
+  for (int32_t i = 0; i < count; i++) {
+    depends |= depends_on(steps[i].body, steps[i].num_steps, level);
+    for (int32_t a = 0; a < steps[i].num_args; a++)
+      depends |= steps[i].args[a].instance.coef[level] != 0;
+  }
+  return depends;
+}
+
+static bool other_slot(change_t *c) {
+  ptc_step_t *step = step_of(&c->place);
+  if (!is(c, PTC_STEP_CALL) || c->plan->tasks[step->task].num_slots < 2) return false;
+  const ptc_task_t *task = &c->plan->tasks[step->task];
+  if (!depends_on(task->steps, task->num_steps, c->plan->mesh.num_axes + 1)) return false;
+  step->slot = (step->slot + 1) % c->plan->tasks[step->task].num_slots;
+  return true;
+}
+
+static bool swap_micros(change_t *c) {
+  ptc_step_t *step = step_of(&c->place);
+  if (!is(c, PTC_STEP_CALL)) return false;
+  for (int32_t i = c->place.at + 1; i < *c->place.count; i++) {
+    ptc_step_t *other = &c->place.steps[i];
+    if (other->kind != PTC_STEP_CALL || other->task != step->task) continue;
+    const int64_t micro = step->micro;
+    step->micro = other->micro;
+    other->micro = micro;
+    return true;
+  }
+  return false;
+}
+
+static bool sends_other(change_t *c) {
+  ptc_step_t *step = step_of(&c->place);
+  if (!is(c, PTC_STEP_SEND)) return false;
+  const int32_t other = (int32_t)below(c, c->plan->num_buffers);
+  const ptc_buffer_t *a = &c->plan->buffers[step->args[0].buffer], *b = &c->plan->buffers[other];
+  if (a == b || a->bytes != b->bytes || a->dtype != b->dtype || a->num_instances > b->num_instances)
+    return false;
+  step->args[0].buffer = other;
+  return true;
+}
+
+static bool other_result(change_t *c) {
+  const ptc_task_t *task = &c->plan->tasks[below(c, c->plan->num_tasks)];
+  if (!task->num_results) return false;
+  ptc_plan_result_t *result = &task->results[below(c, task->num_results)];
+  const int32_t other = (int32_t)below(c, c->plan->num_buffers);
+  if (other == result->buffer || c->plan->buffers[other].num_instances < result->num_instances ||
+      c->plan->buffers[other].bytes != c->plan->buffers[result->buffer].bytes)
+    return false;
+  result->buffer = other;
+  return true;
+}
+
+static bool other_global(change_t *c) {
+  ptc_plan_global_t *a = &c->plan->globals[below(c, c->plan->num_globals)];
+  ptc_plan_global_t *b = &c->plan->globals[below(c, c->plan->num_globals)];
+  if (a == b || strcmp(a->kind, b->kind) != 0 || a->buffer == b->buffer ||
+      strcmp(a->kind, "input") == 0 ||
+      c->plan->buffers[a->buffer].num_instances != c->plan->buffers[b->buffer].num_instances)
+    return false;
+  const int32_t buffer = a->buffer;
+  a->buffer = b->buffer;
+  b->buffer = buffer;
+  return true;
+}
+
+// Members add in the order of the axes.
+static bool other_order(change_t *c) {
+  ptc_collective_t *collective = collective_of(c);
+  if (!collective || collective->num_axes < 2) return false;
+  ptc_axis_ref_t *axes = PTC_ARENA_ARRAY(&c->plan->arena, ptc_axis_ref_t, collective->num_axes);
+  for (int32_t i = 0; i < collective->num_axes; i++)
+    axes[i] = collective->axes[collective->num_axes - 1 - i];
+  collective->axes = axes;
+  return true;
+}
+
+static bool fewer_parts(change_t *c) {
+  ptc_collective_t *collective = collective_of(c);
+  if (!collective || collective->num_parts < 2) return false;
+  collective->num_parts--;
+  step_of(&c->place)->num_args -= 2;
+  return true;
+}
+
 static const struct {
   const char *name;
   bool (*apply)(change_t *c);
@@ -497,14 +672,28 @@ static const struct {
     {"an impossible stream", impossible_stream},
     {"another stream", other_stream},
     {"a turn late, not ahead", further_ahead},
+    {"a launch done twice", launch_twice},
+    {"a repeat done twice", repeat_twice},
+    {"a send done twice", send_twice},
+    {"a call done twice", call_twice},
+    {"another instance", other_instance},
+    {"another operand", other_operand},
+    {"operands change places", swap_operands},
+    {"another kernel", other_kernel},
+    {"fewer tiles", fewer_tiles},
+    {"another mode of a parameter", other_mode},
+    {"fewer turns", fewer_turns},
+    {"turns in another order", turns_back},
+    {"the part of another rank", other_coordinate},
+    {"another slot", other_slot},
+    {"micro-batches in another order", swap_micros},
+    {"another value sent", sends_other},
+    {"another buffer as a result", other_result},
+    {"globals change places", other_global},
+    {"members in another order", other_order},
+    {"fewer parts of a collective", fewer_parts},
 };
 enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
-
-// What a step that is dropped made may be read by nobody, or be a term of a sum: the flow of data stays whole.
-// Steps of one stream may touch nothing that another one does.
-static bool may_be_harmless(const char *kind) {
-  return strncmp(kind, "drop a", 6) == 0 || strcmp(kind, "another stream") == 0;
-}
 
 // --- judging
 
@@ -514,26 +703,23 @@ static bool accepted(ptc_plan_t *const *plans, int32_t count, char *out_id, size
   ptc_status_t status = PTC_OK;
   for (int32_t s = 0; s < count && status == PTC_OK; s++) {
     status = ptc_plan_check(&diag, plans[s]);
-    if (status == PTC_OK) status = ptc_plan_verify(&diag, plans[s]);
-    if (status == PTC_OK) status = ptc_plan_verify_order(&diag, plans[s]);
   }
-  if (status == PTC_OK)
-    status = ptc_plan_verify_stages(&diag, (const ptc_plan_t *const *)plans, count);
+  if (status == PTC_OK) status = ptc_plan_prove(&diag, (const ptc_plan_t *const *)plans, count);
   snprintf(out_id, len, "%s", diag.num_items ? diag.items[0].id : "");
   if (getenv("PTC_SHOW")) ptc_diag_print(&diag, stderr, PTC_DIAG_TEXT, false);
   ptc_diag_deinit(&diag);
   return status == PTC_OK;
 }
 
-static int64_t applied[NUM_KINDS], rejected[NUM_KINDS], harmless;
-static const char *const wanted_ids[] = {"plan-deadlock", "plan-calls", "plan-collective",
-                                         "plan-uninitialized", "plan-race"};
+static int64_t applied[NUM_KINDS], rejected[NUM_KINDS], num_harmless;
+static const char *const wanted_ids[] = {"plan-deadlock",      "plan-calls", "plan-collective",
+                                         "plan-uninitialized", "plan-race",  "plan-ledger"};
 enum { NUM_WANTED = sizeof wanted_ids / sizeof *wanted_ids };
 static int64_t seen[NUM_WANTED];
 
-static void change_once(const plans_t *texts, uint64_t *random, const char *what) {
-  ptc_plan_t *plans[MAX_STAGES];
-  for (int32_t s = 0; s < texts->count; s++) plans[s] = reread(&texts->texts[s]);
+static void change_once(const plan_texts_t *texts, uint64_t *random, const char *what) {
+  ptc_plan_t *plans[PLAN_TEXTS_STAGES];
+  for (int32_t s = 0; s < texts->count; s++) plans[s] = plan_texts_read(texts, s);
   change_t c = {.plan = plans[unit_random(random) % (uint64_t)texts->count], .random = random};
   static places_t places;
   places.count = 0;
@@ -551,14 +737,29 @@ static void change_once(const plans_t *texts, uint64_t *random, const char *what
     const bool ok = accepted(plans, texts->count, id, sizeof id);
     rejected[kind] += !ok;
     for (int i = 0; i < NUM_WANTED; i++) seen[i] += strcmp(id, wanted_ids[i]) == 0;
-    if (ok && may_be_harmless(kinds[kind].name))
-      harmless++;
-    else if (ok) {
-      printf("\n%s: %s passes\n", what, kinds[kind].name);
-      UNIT_CHECK(!ok, kinds[kind].name);
-    }
+    if (getenv("PTC_SHOW")) fprintf(stderr, "%s: %s [%s]\n", what, kinds[kind].name, id);
+    // Steps of one stream may touch nothing that another one does.
+    const bool harmless = ok && strcmp(kinds[kind].name, "another stream") == 0;
+    num_harmless += harmless;
+    if (ok && !harmless) printf("\n%s: %s passes\n", what, kinds[kind].name);
+    UNIT_CHECK(!ok || harmless, kinds[kind].name);
   }
   for (int32_t s = 0; s < texts->count; s++) ptc_plan_destroy(plans[s]);
+}
+
+static bool is_accepted(const plan_texts_t *texts, char *out_id, size_t len) {
+  ptc_plan_t *plans[PLAN_TEXTS_STAGES];
+  bool read = true;
+  for (int32_t s = 0; s < texts->count; s++) read = (plans[s] = plan_texts_read(texts, s)) && read;
+  snprintf(out_id, len, "unreadable");
+  const bool ok = read && accepted(plans, texts->count, out_id, len);
+  for (int32_t s = 0; s < texts->count; s++) ptc_plan_destroy(plans[s]);
+  return ok;
+}
+
+static int64_t get_count(const char *name, int64_t usual) {
+  const char *wanted = getenv(name);
+  return wanted ? atoll(wanted) : usual;
 }
 
 static void test_changes(void) {
@@ -571,27 +772,24 @@ static void test_changes(void) {
       {"llama3", "dp=2,tp=2,zero=3,overlap=1"},
       {"gpt2_dropout", "dp=2,pp=2,micro_batch=2,zero=3,overlap=1"},
   };
-  const char *wanted = getenv("PTC_CASES");
-  const int count = wanted ? atoi(wanted) : 150;
+  enum { NUM_CASES = sizeof cases / sizeof *cases, CHANGES_OF_RANDOM = 20 };
+  const int64_t count = get_count("PTC_CASES", 100), num_random = get_count("PTC_PLANS", 4);
   uint64_t random = unit_seed();
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    plans_t plans = {0};
-    const bool made = make_plans(cases[i][0], cases[i][1], &plans);
-    UNIT_CHECK(made, cases[i][1]);
-    if (made) {
-      ptc_plan_t *as_is[MAX_STAGES];
-      char id[64];
-      for (int32_t s = 0; s < plans.count; s++) as_is[s] = reread(&plans.texts[s]);
-      UNIT_CHECK(accepted(as_is, plans.count, id, sizeof id), id);
-      for (int32_t s = 0; s < plans.count; s++) ptc_plan_destroy(as_is[s]);
-    }
-    char what[80];
-    snprintf(what, sizeof what, "%s %s", cases[i][0], cases[i][1]);
-    for (int n = 0; made && n < count; n++) change_once(&plans, &random, what);
-    for (int32_t s = 0; s < plans.count; s++) {
-      ptc_str_deinit(&plans.texts[s].json);
-      ptc_str_deinit(&plans.texts[s].steps);
-    }
+  for (int64_t i = 0; i < NUM_CASES + num_random; i++) {
+    plan_texts_t plans;
+    bool broken = false;
+    const bool fixed = i < NUM_CASES;
+    const uint64_t seed = unit_random(&random);
+    const bool made = fixed ? make_plans(cases[i][0], cases[i][1], &plans)
+                            : plan_texts_random(seed, &plans, &broken);
+    char what[80], id[64];
+    snprintf(what, sizeof what, "%s %s", fixed ? cases[i][0] : "random", fixed ? cases[i][1] : "");
+    UNIT_CHECK(made || (!fixed && !broken), what);
+    if (!made) continue;
+    UNIT_CHECK(is_accepted(&plans, id, sizeof id), id);
+    const int64_t changes = fixed ? count : CHANGES_OF_RANDOM;
+    for (int64_t n = 0; n < changes; n++) change_once(&plans, &random, what);
+    plan_texts_deinit(&plans);
   }
   int64_t all = 0, no = 0, silent = 0;
   for (int k = 0; k < NUM_KINDS; k++) {
@@ -602,11 +800,80 @@ static void test_changes(void) {
       printf("\nnot tried: %s", kinds[k].name);
     }
   }
-  printf("\n%lld changes of %d kinds, %lld rejected, %lld leave it whole\n", (long long)all,
-         NUM_KINDS, (long long)no, (long long)harmless);
-  UNIT_CHECK(silent <= 2 && all > 0, "every kind is tried");
+  printf("\n%lld changes of %d kinds, %lld rejected, %lld order nothing less\n", (long long)all,
+         NUM_KINDS, (long long)no, (long long)num_harmless);
+  UNIT_CHECK(silent <= 6 && all > 0, "every kind is tried");
   for (int i = 0; i < NUM_WANTED; i++) UNIT_CHECK(seen[i] > 0, wanted_ids[i]);
 }
 
-static const unit_test_t tests[] = {{"changes", test_changes}};
+// --- what is right is accepted
+
+static void test_valid(void) {
+  const int64_t count = get_count("PTC_VALID", 12);
+  uint64_t seed = unit_seed();
+  int64_t num = 0, refused = 0, many = 0, stages = 0;
+  for (int64_t i = 0; i < count + refused && refused < 20 * (count + 1); i++) {
+    plan_texts_t plans;
+    bool broken;
+    if (!plan_texts_random(seed + (uint64_t)i, &plans, &broken)) {
+      UNIT_CHECK(!broken, "a random model is compiled");
+      refused++;
+      continue;
+    }
+    char id[64], what[96];
+    const bool ok = is_accepted(&plans, id, sizeof id);
+    snprintf(what, sizeof what, "seed %llu: %s", (unsigned long long)(seed + (uint64_t)i), id);
+    UNIT_CHECK(ok, what);
+    num++;
+    many += strstr(plans.json[0].data, "\"mesh\"") != NULL;
+    stages += plans.count > 1;
+    plan_texts_deinit(&plans);
+    if (isatty(2) && num % 50 == 0) fprintf(stderr, "%lld\n", (long long)num);
+  }
+  printf("%lld plans accepted, %lld of them on meshes, %lld of stages; %lld refused sizes ",
+         (long long)num, (long long)many, (long long)stages, (long long)refused);
+  UNIT_CHECK(num == count, "enough random models fit their meshes");
+}
+
+// --- what is wrong is not written
+
+static void test_not_written(void) {
+  char folder[] = "/tmp/ptc_prove_XXXXXX";
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+  ptc_str_t path = {0};
+  ptc_str_printf(&path, "%s/p", folder);
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_module_t *module = small_model_lower(small_model_find("gpt2"), NULL, 0, &diag);
+  ptc_pass_ctx_t ctx;
+  ptc_pass_ctx_init(&ctx, NULL);
+  ptc_emitted_t emitted;
+  CU_ASSERT_EQUAL_FATAL(ptc_pipeline_train(&ctx, module), PTC_OK);
+  CU_ASSERT_EQUAL_FATAL(ptc_emit(&ctx, module, "cpu", &emitted), PTC_OK);
+  ptc_task_t *task = NULL;
+  for (int32_t t = 0; t < emitted.plan->num_tasks; t++)
+    if (strcmp(emitted.plan->tasks[t].name, "train") == 0) task = &emitted.plan->tasks[t];
+  CU_ASSERT_PTR_NOT_NULL_FATAL(task);
+  task->num_steps--;
+  CU_ASSERT_EQUAL(ptc_emit_write(module, &emitted, path.data), PTC_INTERNAL);
+  CU_ASSERT_EQUAL(access(path.data, F_OK), -1);
+  CU_ASSERT_STRING_EQUAL(diag.items[diag.num_items - 1].id, "plan-unproved");
+  CU_ASSERT_PTR_NOT_NULL(strstr(diag.items[diag.num_items - 1].message, "task \"train\""));
+  task->num_steps++;
+  CU_ASSERT_EQUAL(ptc_emit_write(module, &emitted, path.data), PTC_OK);
+  CU_ASSERT_EQUAL(access(path.data, F_OK), 0);
+  ptc_str_t remove = {0};
+  ptc_str_printf(&remove, "rm -r %s", folder);
+  CU_ASSERT_EQUAL(system(remove.data), 0);
+  ptc_str_deinit(&remove);
+  ptc_emitted_deinit(&emitted);
+  ptc_pass_ctx_deinit(&ctx);
+  ptc_module_destroy(module);
+  ptc_diag_deinit(&diag);
+  ptc_str_deinit(&path);
+}
+
+static const unit_test_t tests[] = {{"changes", test_changes},
+                                    {"random plans are accepted", test_valid},
+                                    {"what is wrong is not written", test_not_written}};
 UNIT_MAIN("plan mutation", tests)

@@ -22,41 +22,9 @@ static const double EXACT_BOUND = 5e-5, HALF_BOUND = 1;
 
 static int64_t op_counts[PTC_NUM_OPS], num_done, num_split;
 
-static int64_t pick(uint64_t *random, int64_t count) {
-  return (int64_t)(unit_random(random) % (uint64_t)count);
-}
-
 static void count_op(ptc_op_t *op, void *arg) {
   (void)arg;
   op_counts[op->opcode]++;
-}
-
-// Puts settings into the parallel block, which ends |text|.
-static void add_settings(uint64_t *random, ptc_str_t *text) {
-  // dp, ep, cp, tp
-  static const int meshes[][4] = {
-      {2, 1, 1, 1}, {1, 2, 1, 1}, {1, 1, 2, 1}, {1, 1, 1, 2}, {2, 2, 1, 1}, {2, 1, 2, 1},
-      {2, 1, 1, 2}, {1, 2, 2, 1}, {1, 2, 1, 2}, {1, 1, 2, 2}, {4, 1, 1, 1}, {1, 1, 4, 1},
-      {1, 1, 1, 4}, {1, 1, 3, 1}, {1, 1, 1, 3}, {2, 1, 3, 1}, {2, 1, 1, 3}, {2, 1, 2, 2},
-      {1, 2, 2, 2}, {4, 1, 1, 2}, {2, 1, 1, 4}, {1, 1, 2, 3}, {1, 1, 1, 8}, {1, 1, 1, 5}};
-  const int *mesh = meshes[pick(random, sizeof meshes / sizeof *meshes)];
-  while (text->len && text->data[text->len - 1] != '}') text->len--;
-  text->data[--text->len] = '\0';
-  ptc_str_printf(text, "  dp = %d\n  ep = %d\n  cp = %d\n  tp = %d\n  zero = %d\n", mesh[0],
-                 mesh[1], mesh[2], mesh[3], (int)pick(random, 4));
-  if (pick(random, 2)) ptc_str_append(text, "  sequence_parallel = on\n");
-  static const char *const ways[] = {"gather", "ring", "all_to_all", "auto"};
-  if (mesh[2] > 1) ptc_str_printf(text, "  cp_attention = %s\n", ways[pick(random, 4)]);
-  if (mesh[2] > 1 && mesh[3] == 1 && pick(random, 3) == 0)
-    ptc_str_append(text, "  cp_order = balanced\n");
-  static const char *const schedules[] = {"gpipe", "1f1b", "zero_bubble", "interleaved"};
-  if (pick(random, 3) == 0)
-    ptc_str_printf(text, "  pp = 2\n  schedule = %s\n", schedules[pick(random, 4)]);
-  // A layout that nobody would choose is one, too.
-  static const char *const shards[] = {"emb on tp over v", "emb on tp over d", "tab on tp over m"};
-  if (mesh[3] > 1 && pick(random, 3) == 0)
-    ptc_str_printf(text, "  shard %s\n", shards[pick(random, 3)]);
-  ptc_str_append(text, "}\n");
 }
 
 static ptc_status_t run(ptc_module_t *module, const char *stop_after, const char *const *passes,
@@ -172,7 +140,7 @@ static void run_case(uint64_t seed) {
     ptc_str_t text = {0};
     random_model_write(&random, &text, forms);
     random += trial;
-    add_settings(&random, &text);
+    random_model_add_mesh(&random, &text);
     done = run_text(&text, seed);
     ptc_str_deinit(&text);
   }

@@ -314,3 +314,34 @@ void random_model_write(uint64_t *random, ptc_str_t *out, int64_t forms[RANDOM_M
   count(&m, RANDOM_MODEL_OUTPUT);
   write_blocks(&m);
 }
+
+static int64_t draw(uint64_t *random, int64_t count) {
+  return (int64_t)(unit_random(random) % (uint64_t)count);
+}
+
+void random_model_add_mesh(uint64_t *random, ptc_str_t *text) {
+  // dp, ep, cp, tp
+  static const int meshes[][4] = {
+      {2, 1, 1, 1}, {1, 2, 1, 1}, {1, 1, 2, 1}, {1, 1, 1, 2}, {2, 2, 1, 1}, {2, 1, 2, 1},
+      {2, 1, 1, 2}, {1, 2, 2, 1}, {1, 2, 1, 2}, {1, 1, 2, 2}, {4, 1, 1, 1}, {1, 1, 4, 1},
+      {1, 1, 1, 4}, {1, 1, 3, 1}, {1, 1, 1, 3}, {2, 1, 3, 1}, {2, 1, 1, 3}, {2, 1, 2, 2},
+      {1, 2, 2, 2}, {4, 1, 1, 2}, {2, 1, 1, 4}, {1, 1, 2, 3}, {1, 1, 1, 8}, {1, 1, 1, 5}};
+  const int *mesh = meshes[draw(random, sizeof meshes / sizeof *meshes)];
+  while (text->len && text->data[text->len - 1] != '}') text->len--;
+  text->data[--text->len] = '\0';
+  ptc_str_printf(text, "  dp = %d\n  ep = %d\n  cp = %d\n  tp = %d\n  zero = %d\n", mesh[0],
+                 mesh[1], mesh[2], mesh[3], (int)draw(random, 4));
+  if (draw(random, 2)) ptc_str_append(text, "  sequence_parallel = on\n");
+  static const char *const ways[] = {"gather", "ring", "all_to_all", "auto"};
+  if (mesh[2] > 1) ptc_str_printf(text, "  cp_attention = %s\n", ways[draw(random, 4)]);
+  if (mesh[2] > 1 && mesh[3] == 1 && draw(random, 3) == 0)
+    ptc_str_append(text, "  cp_order = balanced\n");
+  static const char *const schedules[] = {"gpipe", "1f1b", "zero_bubble", "interleaved"};
+  if (draw(random, 3) == 0)
+    ptc_str_printf(text, "  pp = 2\n  schedule = %s\n", schedules[draw(random, 4)]);
+  // A layout that nobody would choose is one, too.
+  static const char *const shards[] = {"emb on tp over v", "emb on tp over d", "tab on tp over m"};
+  if (mesh[3] > 1 && draw(random, 3) == 0)
+    ptc_str_printf(text, "  shard %s\n", shards[draw(random, 3)]);
+  ptc_str_append(text, "}\n");
+}

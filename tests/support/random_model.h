@@ -40,4 +40,7 @@ const char *random_model_form_name(random_model_form_t form);
 // text. |forms| counts what was written.
 void random_model_write(uint64_t *random, ptc_str_t *out, int64_t forms[RANDOM_MODEL_NUM_FORMS]);
 
+// Puts a random mesh, a ZeRO stage, a schedule and more into the parallel block that ends |text|.
+void random_model_add_mesh(uint64_t *random, ptc_str_t *text);
+
 #endif  // PTC_TESTS_SUPPORT_RANDOM_MODEL_H_

@@ -14,7 +14,7 @@ static const char json[] =
     "{\"version\": 2, \"model\": \"\", \"target\": \"\", \"compiler_flags\": \"\", "
     "\"arena_bytes\": 1024, "
     "\"bound_bytes\": 0, \"batch\": 0, \"seq\": 0, \"flops_per_step\": 0, \"hashes\": {\"make\": "
-    "\"0\", "
+    "\"0\", \"other\": \"0\", "
     "\"move\": \"0\", \"grow\": \"0\"}, \"globals\": [{\"path\": \"p\", \"kind\": \"param\", "
     "\"buffer\": "
     "0}], \"settings\": []}";
@@ -22,6 +22,8 @@ static const char json[] =
 static const char head[] =
     "steps 2\n"
     "kernel make \"\"\n  params out:64\n  run 1: 1\n  needs workspace 0 scratch 0 flops 0 bytes 0\n"
+    "kernel other \"\"\n  params out:64\n  run 1: 1\n  needs workspace 0 scratch 0 flops 0 bytes "
+    "0\n"
     "kernel move \"\"\n  params in:64 out:64/0\n  run 1: 1\n  needs workspace 0 scratch 0 flops 0 "
     "bytes 0\n"
     "kernel grow \"\"\n  params inout:64\n  run 1: 1\n  needs workspace 64 scratch 0 flops 0 bytes "
@@ -44,7 +46,9 @@ typedef struct row_s {
 static const row_t rows[] = {
     {"launch make 1:64\nlaunch move 1:64 2:64\n", "none", 0},
     {"launch move 1:64 2:64\n", "plan-uninitialized", 1},
-    {"launch make 1:64\nlaunch make 3:64\nlaunch move 1:64 2:64\n", "plan-overwritten", 3},
+    {"launch make 1:64\nlaunch other 3:64\nlaunch move 1:64 2:64\n", "plan-overwritten", 3},
+    // Equal contents are as good as the ones that were there.
+    {"launch make 1:64\nlaunch make 3:64\nlaunch move 1:64 2:64\n", "none", 0},
     // In place: then the operand is gone, the result is not.
     {"launch make 1:64\nlaunch move 1:64 3:64\nlaunch move 3:64 2:64\n", "none", 0},
     {"launch make 1:64\nlaunch move 1:64 3:64\nlaunch move 1:64 2:64\n", "plan-overwritten", 3},
@@ -109,8 +113,89 @@ static void test_replay(void) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) check_replay("task \"t\"\n", &rows[i]);
   // A result must last until the end.
   check_replay("task \"t\"\nresult \"r\" output 1 0 1\n",
-               &(row_t){"launch make 1:64\nlaunch make 3:64\n", "plan-overwritten", -1});
+               &(row_t){"launch make 1:64\nlaunch other 3:64\n", "plan-overwritten", -1});
   check_replay("task \"t\"\nresult \"r\" output 1 0 1\n", &(row_t){"", "plan-uninitialized", -1});
+}
+
+// --- ledgers
+
+static const char owed[] =
+    "repeat 3\nlaunch make 4[t0]:64\nend\ncopy 4[2]:64 1:64\nlaunch grow 1:64 6:64\n"
+    "launch grow 1:64 6:64\nlaunch move 1:64 0:64\n";
+
+// The task of |steps| with the ledger that |owed| states.
+static void test_ledger(void) {
+  static const struct {
+    const char *from, *to, *id, *says;
+  } changes[] = {
+      {"", "", "none", ""},
+      {"launch grow 1:64 6:64\nlaunch grow 1:64 6:64\n", "launch grow 1:64 6:64\n", "plan-ledger",
+       "launches grow 1 times; its ops need 2"},
+      {"launch move 1:64 0:64\n", "launch move 1:64 0:64\nlaunch grow 0:64 6:64\n", "plan-ledger",
+       "launches grow 3 times"},
+      {"launch move 1:64 0:64\n", "launch move 1:64 0:64\nlaunch other 2:64\n", "plan-ledger",
+       "launches other 1 times; its ops need 0"},
+      {"copy 4[2]:64", "copy 4[1]:64", "plan-ledger", "leaves a value in p"},
+      {"launch move 1:64 0:64\n", "launch move 1:64 2:64\n", "plan-ledger", "leaves a value in p"},
+      {"launch grow 1:64 6:64\nlaunch move 1:64 0:64\n",
+       "launch move 1:64 0:64\nlaunch grow 1:64 6:64\n", "plan-ledger", "leaves a value in p"},
+      // Which of two independent steps comes first makes no difference.
+      {"launch grow 1:64 6:64\nlaunch grow 1:64 6:64\nlaunch move 1:64 0:64\n",
+       "launch grow 1:64 6:64\ncopy 0:64 2:64\nlaunch grow 1:64 6:64\nlaunch move 1:64 0:64\n",
+       "none", ""},
+  };
+  ptc_str_t text = {0}, json_text = {0}, printed = {0};
+  ptc_str_printf(&text,
+                 "%stask \"t\"\nowes exchanges 0 transfers 0\n"
+                 "launches make*3 grow*2 move*1\nend\n%send\n",
+                 head, owed);
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_plan_t *plan = NULL;
+  CU_ASSERT_EQUAL_FATAL(
+      ptc_plan_parse(&diag, "plan.json", json, strlen(json), "steps", text.data, text.len, &plan),
+      PTC_OK);
+  CU_ASSERT_EQUAL(ptc_plan_state_values(&diag, plan), PTC_OK);
+  CU_ASSERT_EQUAL(plan->tasks[0].ledger->num_made, 1);
+  ptc_plan_print(plan, &json_text, &printed);
+  const uint64_t digest = plan->tasks[0].ledger->made[0].digest;
+  ptc_plan_destroy(plan);
+  for (size_t i = 0; i < sizeof changes / sizeof *changes; ++i) {
+    const char *at = strstr(owed, changes[i].from);
+    ptc_str_t changed = {0};
+    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    ptc_str_printf(&changed,
+                   "%stask \"t\"\nowes exchanges 0 transfers 0\n"
+                   "launches make*3 grow*2 move*1\nglobal 0 %016llx\nend\n%.*s%s%send\n",
+                   head, (unsigned long long)digest, (int)(at - owed), owed, changes[i].to,
+                   at + strlen(changes[i].from));
+    ptc_diag_t found;
+    ptc_diag_init(&found);
+    ptc_plan_t *other = NULL;
+    const ptc_plan_t *const *plans = (const ptc_plan_t *const *)&other;
+    const bool parsed = ptc_plan_parse(&found, "plan.json", json, strlen(json), "steps",
+                                       changed.data, changed.len, &other) == PTC_OK;
+    UNIT_CHECK(parsed, changes[i].to);
+    const bool ok = parsed && ptc_plan_prove(&found, plans, 1) == PTC_OK;
+    UNIT_CHECK(ok == (strcmp(changes[i].id, "none") == 0), changes[i].to);
+    UNIT_CHECK(strcmp(first_id(&found), changes[i].id) == 0, changes[i].to);
+    UNIT_CHECK(ok || !found.num_items || strstr(found.items[0].message, changes[i].says),
+               found.num_items ? found.items[0].message : "");
+    if (ok && i == 0) {  // and it reads back
+      ptc_str_t again_json = {0}, again = {0};
+      ptc_plan_print(other, &again_json, &again);
+      CU_ASSERT_STRING_EQUAL(again.data, printed.data);
+      ptc_str_deinit(&again_json);
+      ptc_str_deinit(&again);
+    }
+    ptc_plan_destroy(other);
+    ptc_diag_deinit(&found);
+    ptc_str_deinit(&changed);
+  }
+  ptc_str_deinit(&text);
+  ptc_str_deinit(&json_text);
+  ptc_str_deinit(&printed);
+  ptc_diag_deinit(&diag);
 }
 
 // --- what cannot be lowered
@@ -225,6 +310,7 @@ static void test_too_long(void) {
 }
 
 static const unit_test_t tests[] = {{"replay", test_replay},
+                                    {"ledgers", test_ledger},
                                     {"what cannot be lowered", test_refused},
                                     {"more steps than can be placed", test_too_long}};
 UNIT_MAIN("plan verify", tests)

@@ -1,0 +1,63 @@
+// Private to ir/plan_verify*.c and ir/plan_ledger.c: maps of what lies where, and the replay of a plan.
+#ifndef PTC_IR_PLAN_VERIFY_IMPL_H_
+#define PTC_IR_PLAN_VERIFY_IMPL_H_
+
+#include "ir/plan.h"
+
+// Byte x of [begin, end) is byte x + shift of |content|.
+typedef struct ptc_plan_piece_s {
+  int64_t begin, end;
+  uint64_t content;
+  int64_t shift;
+} ptc_plan_piece_t;
+
+// Disjoint pieces, sorted. Of an instance: the micro-batch that wrote it last, and whether something outside of parts
+// did: then it goes from one micro-batch to the next, as sums do.
+typedef struct ptc_plan_map_s {
+  ptc_plan_piece_t *pieces;
+  int64_t len, cap, micro;
+  bool goes_on;
+} ptc_plan_map_t;
+
+// The first piece that ends after |at|.
+int64_t ptc_plan_map_find(const ptc_plan_map_t *map, int64_t at);
+// What overlaps |piece| is cut off; an empty piece does nothing.
+void ptc_plan_map_set(ptc_plan_map_t *map, ptc_plan_piece_t piece);
+// |hash| mixed with what lies in [begin, end), whatever the pieces that it is in.
+uint64_t ptc_plan_map_hash(uint64_t hash, const ptc_plan_map_t *map, int64_t begin, int64_t end);
+
+int64_t ptc_plan_num_instances(const ptc_plan_global_t *global);
+// The content of an instance of a global when a task begins.
+uint64_t ptc_plan_untouched(int32_t global, int64_t instance);
+
+// |hash| mixed with |value|; with a text.
+uint64_t ptc_plan_mix(uint64_t hash, uint64_t value);
+uint64_t ptc_plan_mix_text(uint64_t hash, const char *text);
+
+typedef struct ptc_plan_replay_s {
+  ptc_diag_t *diag;
+  const ptc_plan_t *plan;
+  ptc_plan_map_t memory;
+  ptc_plan_map_t *expected;  // per instance
+  int64_t *first_node;       // per buffer: the number of its first instance
+  int64_t num_nodes, num_steps, num_received;
+  uint64_t sent;  // all that was sent, in order
+  int64_t turns[PTC_PLAN_MAX_LEVELS];
+  bool fixed
+      [PTC_PLAN_MAX_LEVELS];  // of each axis: its turn alone is looked at; else it is 0, and stands for all
+  int64_t micro;              // of the part that runs, or -1
+  const ptc_task_t *task;
+} ptc_plan_replay_t;
+
+void ptc_plan_replay_init(ptc_plan_replay_t *replay, ptc_diag_t *diag, const ptc_plan_t *plan);
+void ptc_plan_replay_deinit(ptc_plan_replay_t *replay);
+// Runs replay->task on the rank of the coordinates in replay->turns. A plan without addresses is run apart from memory.
+ptc_status_t ptc_plan_replay_task(ptc_plan_replay_t *replay);
+
+// After ptc_plan_replay_task on the first rank: what it left is what the task's ledger states.
+ptc_status_t ptc_plan_check_values(const ptc_plan_replay_t *replay);
+// The launches and exchanges of |task| and of each part that it calls are those that their ledgers state.
+ptc_status_t ptc_plan_check_counts(ptc_diag_t *diag, const ptc_plan_t *plan,
+                                   const ptc_task_t *task);
+
+#endif  // PTC_IR_PLAN_VERIFY_IMPL_H_
