@@ -57,6 +57,18 @@ for program in ptc 'ptc check' 'ptc interpret' ptc-opt; do
   expect 2 'option "--help" takes no value' "$program --help=3"
   expect 2 'is text or json' "$program --diagnostics=xml model.ptm"
 done
+# The catalog.
+expect 0 'usage: ptc clusters' 'ptc clusters --help'
+expect 0 'dgx_h100           h100_sxm' 'ptc clusters'
+expect 0 'dgx_h100,h100_sxm,8,450,360,8,50,ib' 'ptc clusters --format csv'
+expect 0 '"device": "mi300x"' 'ptc clusters --format=json'
+expect 0 'cluster aws_p5(nodes = 1) {' 'ptc clusters aws-p5:4'
+expect 0 'device mi300x {' 'ptc clusters MI300X'
+expect 0 'link memory' "PTC_CACHE=$work/cache ptc clusters local"
+expect 1 'did you mean "dgx_h100"?' 'ptc clusters dgx-h10'
+expect 1 'the number of nodes, from 1 to 1048576 [cluster-nodes]' 'ptc clusters dgx_h100:0'
+expect 2 '--format is table, csv or json, not' 'ptc clusters --format xml'
+expect 2 'unknown option "--nope"' 'ptc clusters --nope'
 # A budget of memory: the plan that just fits, none if nothing does.
 cat >budget.sh <<'END'
 budget() { ptc model.ptm -n --set layers=3 --set d=64 --set heads=2 --set seq=64 --set vocab=100 --set batch=8 \
