@@ -26,7 +26,7 @@ static void apply(ptc_module_t *module, const choice_t *choice) {
 
 // Infinite if the copy cannot be split so.
 static double cost_of(const ptc_str_t *text, const choice_t *choice) {
-  static const char *const passes[] = {"microbatch", "recompute", "canonicalize"};
+  static const char *const passes[] = {"microbatch", "choose-layout", "recompute", "canonicalize"};
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   ptc_module_t *copy = NULL;

@@ -14,6 +14,8 @@
 // Source of the terms: Xu et al. 2021, GSPMD (arXiv:2105.04663); Rajbhandari et al. 2020, ZeRO (arXiv:1910.02054).
 #include "passes/partition.h"
 
+#include <string.h>
+
 #include "passes/partition_impl.h"
 #include "passes/pass.h"
 #include "passes/simplify.h"
@@ -27,6 +29,25 @@ static ptc_status_t partition_func(ptc_part_t *p, ptc_func_t *func) {
   return status;
 }
 
+// What choose-layout has found.
+static ptc_status_t read_names(ptc_part_t *p, const char *list) {
+  for (const char *at = list; *at;) {
+    const size_t len = strcspn(at, ";");
+    char name[128], axes[64];
+    const char *entry = ptc_arena_strndup(p->scratch, at, len);
+    at += len + (at[len] == ';');
+    ptc_axis_ref_t refs[PTC_MAX_AXES];
+    int32_t count = 0;
+    if (sscanf(entry, "%127s on %63s", name, axes) != 2 || p->num_names == PTC_PART_MAX_NAMES ||
+        !ptc_axes_parse(p->module, axes, refs, &count) || count != 1)
+      return ptc_error(p->module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "partition-layout",
+                       "the layout has \"%s\", which is no \"DIM on AXIS\" of this mesh", entry);
+    p->names[p->num_names] = ptc_module_intern(p->module, name);
+    p->named[p->num_names++] = refs[0];
+  }
+  return PTC_OK;
+}
+
 // Up to the layout of the parameters.
 static ptc_status_t begin(ptc_part_t *p, ptc_module_t *module, ptc_arena_t *scratch) {
   *p = (ptc_part_t){.module = module, .scratch = scratch};
@@ -36,7 +57,8 @@ static ptc_status_t begin(ptc_part_t *p, ptc_module_t *module, ptc_arena_t *scra
   PTC_TRY(ptc_part_make_mesh(p));
   PTC_TRY(ptc_part_seed_inputs(p));
   p->layouts = PTC_ARENA_ARRAY(scratch, ptc_part_layout_t, module->num_globals + 1);
-  return ptc_part_choose_names(p);
+  const char *layout = ptc_attrs_string(&module->config, "layout", NULL);
+  return layout ? read_names(p, layout) : ptc_part_choose_names(p);
 }
 
 static ptc_status_t partition(ptc_part_t *p) {
@@ -53,6 +75,17 @@ ptc_status_t ptc_partition_cost(ptc_module_t *module, ptc_arena_t *scratch, doub
   ptc_part_t p;
   PTC_TRY(begin(&p, module, scratch));
   *out_cost = ptc_part_cost(&p);
+  return PTC_OK;
+}
+
+ptc_status_t ptc_partition_layout(ptc_module_t *module, ptc_arena_t *scratch,
+                                  ptc_str_t *out_layout) {
+  ptc_part_t p;
+  ptc_str_append(out_layout, "");
+  PTC_TRY(begin(&p, module, scratch));
+  for (int32_t i = 0; i < p.num_names; i++)
+    ptc_str_printf(out_layout, "%s%s on %s", i ? ";" : "", p.names[i],
+                   ptc_axes_text(module, &p.named[i], 1));
   return PTC_OK;
 }
 

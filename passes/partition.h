@@ -1,4 +1,4 @@
-// What a split of the step over devices would cost.
+// How a step would be split over devices, and what that would cost.
 #ifndef PTC_PASSES_PARTITION_H_
 #define PTC_PASSES_PARTITION_H_
 
@@ -12,5 +12,8 @@ ptc_status_t ptc_partition_cost(ptc_module_t *module, ptc_arena_t *scratch, doub
 // there is none. |batch| is the interned name of the samples' dim.
 const char *ptc_partition_group_dim(const ptc_module_t *module, const char *batch,
                                     const ptc_global_t *global);
+
+// Chooses which dim names of parameters lie on tp: "h on tp;n on tp:1:2", what config "layout" says. |module| is used up.
+ptc_status_t ptc_partition_layout(ptc_module_t *module, ptc_arena_t *scratch, ptc_str_t *out_layout);
 
 #endif  // PTC_PASSES_PARTITION_H_

@@ -29,6 +29,7 @@ typedef struct ptc_part_mark_s {
   const char *dim;         // where ZeRO wants it; NULL: the state is not sharded
   ptc_axis_ref_t axes[PTC_MAX_AXES];  // over which: the data axes that the parameter leaves free
   int32_t num_axes;
+  bool tied;               // the parameter's other uses have gradients of their own, which are added to this one
 } ptc_part_mark_t;
 
 typedef struct ptc_part_s {

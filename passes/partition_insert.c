@@ -36,12 +36,27 @@ static ptc_status_t insert_return(ptc_part_t *p, ptc_op_t *op) {
   return PTC_OK;
 }
 
+// |now| stands for |old|: the rules must see in it what inference saw.
+static void copy_facts(ptc_part_t *p, const ptc_value_t *old, ptc_value_t *now) {
+  ptc_map_t *const facts[] = {&p->grads, &p->gathered, &p->weights};
+  for (int i = 0; i < 3; i++)
+    if (ptc_map_get(facts[i], old)) ptc_map_set(facts[i], now, ptc_map_get(facts[i], old));
+}
+
 static void replace_result(ptc_part_t *p, ptc_value_t *old, ptc_value_t *now) {
   ptc_block_replace_uses(p->func->body, old, now);
   now->name = old->name;
-  ptc_map_t *const facts[] = {&p->grads, &p->gathered};
-  for (int i = 0; i < 2; i++)
-    if (ptc_map_get(facts[i], old)) ptc_map_set(facts[i], now, ptc_map_get(facts[i], old));
+  copy_facts(p, old, now);
+}
+
+// Later ops, too, take what is masked where it is made.
+static ptc_status_t mask_operands(ptc_part_t *p, ptc_op_t *op) {
+  ptc_value_t **before = PTC_ARENA_ARRAY(p->scratch, ptc_value_t *, op->num_operands + 1);
+  for (int32_t i = 0; i < op->num_operands; i++) before[i] = op->operands[i];
+  PTC_TRY(ptc_mask_operands(p->module, op));
+  for (int32_t i = 0; i < op->num_operands; i++)
+    if (op->operands[i] != before[i]) copy_facts(p, before[i], op->operands[i]);
+  return PTC_OK;
 }
 
 static void remove_op(ptc_part_t *p, ptc_op_t *op) {
@@ -107,7 +122,7 @@ static ptc_status_t insert_op(ptc_part_t *p, ptc_op_t *op) {
   for (int32_t i = 0; i < op->num_operands; i++) PTC_TRY(use_as(p, op, i, operands[i]));
   if (splits) return build_attention(p, &attention, op);
   if (ptc_has_split_form(op, operands)) return build_split(p, op);
-  PTC_TRY(ptc_mask_operands(p->module, op));
+  PTC_TRY(mask_operands(p, op));
   return op->opcode == PTC_OP_SCATTER_ADD ? build_scatter(p, op) : PTC_OK;
 }
 

@@ -55,6 +55,15 @@ static bool widens(const ptc_op_t *op) {
          (ptc_dtype_bytes(to) > ptc_dtype_bytes(x->dtype) || to == x->dtype);
 }
 
+// From stage 2 on, a turn's gradient is summed before it is accumulated. Not that of one of several uses in the only
+// turn: there the uses are added first, as in a step without turns.
+static bool is_summed_early(const ptc_part_t *p, const ptc_op_t *accumulate) {
+  const ptc_part_mark_t *mark = ptc_map_get(&p->grads, accumulate->operands[1]);
+  const ptc_axis_ref_t micro = {.axis = p->micro};
+  if (p->parallel.zero < 2 || !mark) return false;
+  return !mark->tied || ptc_axis_ref_size(&p->module->mesh, micro) > 1;
+}
+
 // Sums over devices that this op hands on. Activations travel in their own dtype: a cast takes the sum.
 static bool passes_sums(const ptc_part_t *p, const ptc_op_t *op, int32_t index) {
   const ptc_type_t *type = op->operands[index]->type;
@@ -70,9 +79,7 @@ static bool passes_sums(const ptc_part_t *p, const ptc_op_t *op, int32_t index) 
     case PTC_OP_NEG: return type->partial_kind == PTC_REDUCE_SUM;
     case PTC_OP_CAST:
       return type->partial_kind == PTC_REDUCE_SUM && widens(op) && !ptc_part_is_activation(p, type);
-    // From stage 2 on, a turn's gradient is summed before it is accumulated.
-    case PTC_OP_ACCUMULATE:
-      return index == 0 || p->parallel.zero < 2 || !ptc_map_get(&p->grads, op->operands[1]);
+    case PTC_OP_ACCUMULATE: return index == 0 || !is_summed_early(p, op);
     default: return false;
   }
 }

@@ -327,6 +327,7 @@ static const ptc_part_mark_t *renamed_mark(ptc_part_t *p, const ptc_op_t *rename
   *old = *mark;
   old->home = NULL;
   old->dim = old_name(rename, mark->dim);
+  old->tied = mark->tied;
   if (!mark->home) return old;
   ptc_dim_t dims[PTC_MAX_DIMS];
   for (int32_t i = 0; i < mark->home->num_dims; i++) {
@@ -335,6 +336,14 @@ static const ptc_part_mark_t *renamed_mark(ptc_part_t *p, const ptc_op_t *rename
   }
   old->home = ptc_type_new(p->scratch, mark->home->dtype, dims, mark->home->num_dims);
   return old;
+}
+
+static const ptc_part_mark_t *tied_mark(ptc_part_t *p, const ptc_part_mark_t *mark) {
+  if (mark->tied) return mark;
+  ptc_part_mark_t *tied = PTC_ARENA_NEW(p->scratch, ptc_part_mark_t);
+  *tied = *mark;
+  tied->tied = true;
+  return tied;
 }
 
 // Marks |value| and what it is made of, back through ops that a sum not taken yet can pass.
@@ -355,10 +364,12 @@ static void mark_gradient(ptc_part_t *p, ptc_value_t *value, const ptc_part_mark
       }
       break;
     case PTC_OP_RENAME: mark_gradient(p, def->operands[0], renamed_mark(p, def, mark)); break;
-    case PTC_OP_CAST:
-    case PTC_OP_TRANSPOSE:
     case PTC_OP_ADD:
     case PTC_OP_SUB:
+      for (int32_t i = 0; i < 2; i++) mark_gradient(p, def->operands[i], tied_mark(p, mark));
+      break;
+    case PTC_OP_CAST:
+    case PTC_OP_TRANSPOSE:
     case PTC_OP_ACCUMULATE:
     case PTC_OP_LIST_SLICE:
     case PTC_OP_LIST_CONCAT:

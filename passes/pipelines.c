@@ -12,6 +12,7 @@ ptc_status_t ptc_pipeline_train(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
   PTC_TRY(ptc_pass_run(ctx, module, "canonicalize"));
   PTC_TRY(ptc_pass_run(ctx, module, "choose-mesh"));
   PTC_TRY(ptc_pass_run(ctx, module, "microbatch"));
+  PTC_TRY(ptc_pass_run(ctx, module, "choose-layout"));
   PTC_TRY(ptc_pass_run(ctx, module, "recompute"));
   PTC_TRY(ptc_pass_run(ctx, module, "canonicalize"));
   PTC_TRY(ptc_pass_run(ctx, module, "partition"));
