@@ -327,7 +327,6 @@ static const ptc_part_mark_t *renamed_mark(ptc_part_t *p, const ptc_op_t *rename
   *old = *mark;
   old->home = NULL;
   old->dim = old_name(rename, mark->dim);
-  old->tied = mark->tied;
   if (!mark->home) return old;
   ptc_dim_t dims[PTC_MAX_DIMS];
   for (int32_t i = 0; i < mark->home->num_dims; i++) {

@@ -233,6 +233,22 @@ static void build_ops(ends_t *e) {
   }
 }
 
+// The gradients of one path come in the order of its globals: a plan knows them by that (ptc_plan_grad_of).
+static void order_results(const ptc_func_t *func, int32_t *order) {
+  for (int32_t i = 0; i < func->num_results; i++) order[i] = i;
+  for (int32_t i = 0; i < func->num_results; i++) {
+    for (int32_t k = i + 1; k < func->num_results; k++) {
+      const ptc_result_t *a = &func->results[order[i]], *b = &func->results[order[k]];
+      if (a->kind != PTC_RESULT_GRAD || b->kind != PTC_RESULT_GRAD ||
+          strcmp(a->global->path, b->global->path) != 0 || a->global->index < b->global->index)
+        continue;
+      const int32_t first = order[i];
+      order[i] = order[k];
+      order[k] = first;
+    }
+  }
+}
+
 ptc_status_t ptc_split_build_end(ptc_pieces_t *p) {
   ends_t e = {.p = p};
   find_homes(&e);
@@ -242,9 +258,13 @@ ptc_status_t ptc_split_build_end(ptc_pieces_t *p) {
   e.func = ptc_module_add_func(p->split->module, name, p->func->loc);
   build_ops(&e);
   const ptc_op_t *ret = ptc_func_return(p->func);
-  for (int32_t i = 0; i < p->func->num_results; i++)
+  int32_t *order = PTC_ARENA_ARRAY(&p->split->module->arena, int32_t, p->func->num_results + 1);
+  order_results(p->func, order);
+  for (int32_t k = 0; k < p->func->num_results; k++) {
+    const int32_t i = order[k];
     if (result_stages(&e, &p->func->results[i], ret->operands[i]) & bit(p->split->stage))
       ptc_func_add_result(e.func, p->func->results[i], ptc_map_get(&e.map, ret->operands[i]));
+  }
   if (!ptc_func_return(e.func))
     ptc_op_insert(ptc_op_new(p->split->module, PTC_OP_RETURN, e.func->loc, NULL, 0, 0),
                   e.func->body, NULL);
