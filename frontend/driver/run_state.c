@@ -358,22 +358,36 @@ static ptc_status_t save_shards(ptc_session_t *session, const char *path,
   return status;
 }
 
+// The gradients of all stages, each once: every rank names them in the same order; what another stage holds is but named.
+static void add_all_grads(const ptc_session_t *session, tensors_t *grads) {
+  const ptc_plan_folder_t *folder = &session->program->folder;
+  const int64_t size = ptc_plan_world(session->plan) / folder->num_stages;
+  for (int32_t s = 0; s < folder->num_stages; s++) {
+    const ptc_plan_t *plan = folder->plans[s];
+    const ptc_task_t *train = ptc_plan_find_task(plan, session->train->name);
+    const bool here = s == session->plan->stage;
+    for (int32_t r = 0; train && r < train->num_results; r++) {
+      const ptc_plan_result_t *result = &train->results[r];
+      const ptc_plan_global_t *global = ptc_plan_grad_of(plan, train, r);
+      for (int64_t i = 0; global && i < result->num_instances; i++) {
+        void *data = here ? ptc_executor_buffer(session->executor, result->buffer,
+                                                result->first_instance + i)
+                          : NULL;
+        ptc_shard_t shard = ptc_shard_of(plan, &plan->buffers[result->buffer],
+                                         s * size + session->rank % size,
+                                         instance_name(&grads->arena, "grad.", global, i), data);
+        shard.is_owner &= here;
+        PTC_VEC_PUSH(&grads->list, shard);
+      }
+    }
+  }
+  if (grads->list.len)
+    qsort(grads->list.data, (size_t)grads->list.len, sizeof *grads->list.data, by_name);
+}
+
 ptc_status_t ptc_run_state_dump_grads(ptc_session_t *session, const char *path) {
   tensors_t grads = {0};
-  if (session->plan->num_stages > 1)
-    return ptc_error(session->diag, (ptc_loc_t){0}, PTC_UNSUPPORTED, "dump-pipeline",
-                     "gradients cannot be dumped by the stages of a pipeline: compile with pp = 1");
-  for (int32_t r = 0; r < session->train->num_results; r++) {
-    const ptc_plan_result_t *result = &session->train->results[r];
-    const ptc_plan_global_t *global = ptc_plan_grad_of(session->plan, session->train, r);
-    if (!global) continue;
-    for (int64_t i = 0; i < result->num_instances; i++)
-      PTC_VEC_PUSH(&grads.list,
-                   ptc_shard_of(session->plan, &session->plan->buffers[result->buffer],
-                                session->rank, instance_name(&grads.arena, "grad.", global, i),
-                                ptc_executor_buffer(session->executor, result->buffer,
-                                                    result->first_instance + i)));
-  }
+  add_all_grads(session, &grads);
   ptc_status_t status;
   if (session->comm) {
     status = save_shards(session, path, &grads);

@@ -53,8 +53,10 @@ for mesh in dp=2 tp=2 dp=2,zero=2 dp=2,zero=3; do
   expect 0 '' 'cmp flat.run/ckpt/step-00000008/model.safetensors deep.run/ckpt/step-00000008/model.safetensors'
 done
 
-# --- not there yet
-expect 1 'dump-pipeline' "ptc run zero $run --run-dir d.run --dump-grads g.safetensors"
+# --- gradients
+expect 0 '' 'ptc model.ptm -q --parallel micro_batch=2,dp=1 --keep-grads -o one'
+expect 0 '' "ptc run one $run --run-dir g.run --steps 1 --dump-grads one.g"
+expect 0 '' "ptc run zero $run --run-dir d.run --steps 1 --dump-grads zero.g && cmp one.g zero.g"
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -2,7 +2,8 @@
 // over any mesh of up to 8 ranks, with any ZeRO stage, schedule, recomputation, sequence parallelism and number of
 // micro-batches, trains as one rank does. Initial weights are the same in every bit, each gradient of the first step is
 // within 1e-4 of its norm, 10 losses within 1e-5, parameters within 1e-3 of the way that they have gone. Cases that
-// differ only in what must not change bits do not. Every rank reads the bytes that its plan states.
+// differ only in what must not change bits do not. Every rank reads the bytes that its plan states; they, the states of
+// every rank, and saved activations are closed forms of the model's sizes (tests/support/cover_forms.h).
 //
 // PTC_CASES=all runs a design in which every pair of settings occurs, and random cases (PTC_CASES=N: the first N of
 // the design, A-B: from A to before B; PTC_CASE=N: one; PTC_SEED: of the random ones). Else a few that reach far.
@@ -12,6 +13,7 @@
 
 #include "passes/schedule.h"
 #include "tests/support/cover_design.h"
+#include "tests/support/cover_forms.h"
 #include "tests/support/cover_models.h"
 #include "tests/support/rank_runs.h"
 #include "tests/support/unit.h"
@@ -39,7 +41,7 @@ typedef struct memory_s {
 } memory_t;
 
 typedef struct tally_s {
-  int num_cases, num_refused, num_failed, num_bits;
+  int num_cases, num_refused, num_failed, num_bits, num_volumes, num_saved;
   rank_difference_t worst;
   double seconds;
 } tally_t;
@@ -123,6 +125,19 @@ static void keep_worst(tally_t *tally, const rank_difference_t *d) {
   if (d->final > tally->worst.final) tally->worst.final = d->final;
 }
 
+static bool check_forms(const cover_case_t *c, const rank_run_t *one, const rank_run_t *run,
+                        tally_t *tally) {
+  const ptc_plan_t *whole = rank_plans_of_stage(&one->plans, 0);
+  bool has_volume, has_saved;
+  bool ok = cover_check_arena(&run->plans);
+  ok &= cover_check_states(c, whole, &run->plans);
+  ok &= cover_check_saved(c, &run->plans, &has_saved);
+  ok &= cover_check_volume(c, whole, &run->plans, &has_volume);
+  tally->num_volumes += has_volume;
+  tally->num_saved += has_saved;
+  return ok;
+}
+
 // Whether |run| is as it must be; prints what is not.
 static bool check_run(memory_t *memory, const cover_case_t *c, const rank_run_t *run,
                       tally_t *tally) {
@@ -145,6 +160,7 @@ static bool check_run(memory_t *memory, const cover_case_t *c, const rank_run_t 
     bits = plain_digest(memory, c, layers) == rank_run_digest(run);
     if (!bits) explain_bits(c, layers, run);
   }
+  ok &= check_forms(c, one, run, tally);
   return ok && run->replicas_agree && run->bytes_agree && bits;
 }
 
@@ -206,9 +222,10 @@ static void test_cases(void) {
     }
   }
   check_clipping(memory);
-  printf("%d cases (%d of a design): %d failed, %d of them do not run; %d compared bit by bit; worst: losses %.2g, "
-         "gradients %.2g, parameters %.2g; %.0f s\n",
+  printf("%d cases (%d of a design): %d failed, %d of them do not run; %d compared bit by bit, %d with closed "
+         "forms of volume, %d of saved bytes; worst: losses %.2g, gradients %.2g, parameters %.2g; %.0f s\n",
          tally.num_cases, designed, tally.num_failed, tally.num_refused, tally.num_bits,
+         tally.num_volumes, tally.num_saved,
          tally.worst.loss, tally.worst.grad, tally.worst.final, now() - begin);
   free(cases);
   forget(memory);
