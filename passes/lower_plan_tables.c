@@ -53,7 +53,8 @@ static void follow_grad(ptc_lower_t *lower, value_list_t *work, const ptc_value_
       push_grad(lower, work, def->body->args[1 + value->index], name);
   } else if (ptc_op_has_trait(def, PTC_TRAIT_VIEW) || def->opcode == PTC_OP_ADD) {
     for (int32_t i = 0; i < def->num_operands; ++i) push_grad(lower, work, def->operands[i], name);
-  } else if (def->opcode == PTC_OP_ACCUMULATE || def->opcode == PTC_OP_CAST) {
+  } else if (def->opcode == PTC_OP_ACCUMULATE || def->opcode == PTC_OP_CAST ||
+             ptc_op_has_trait(def, PTC_TRAIT_COLLECTIVE)) {
     push_grad(lower, work, def->operands[0], name);
   }
 }

@@ -245,13 +245,23 @@ static ptc_status_t open_metrics(run_t *run) {
   return status;
 }
 
+// A stage may hold no parameter of its own.
+static bool keeps_grads(const ptc_session_t *session) {
+  const ptc_plan_folder_t *folder = &session->program->folder;
+  for (int32_t s = 0; s < folder->num_stages; s++) {
+    const ptc_task_t *task = ptc_plan_find_task(folder->plans[s], session->train->name);
+    if (task && ptc_session_result(task, "grad", NULL)) return true;
+  }
+  return false;
+}
+
 static ptc_status_t train(run_t *run) {
   ptc_session_t *session = run->session;
   const ptc_run_plan_options_t *options = run->options;
   const bool root = ptc_session_is_root(session);
   if (!session->train)
     return fail(run, PTC_INVALID_INPUT, "no-task", "the plan has no task \"train\"");
-  if (options->dump_grads && !ptc_session_result(session->train, "grad", NULL))
+  if (options->dump_grads && !keeps_grads(session))
     return fail(run, PTC_INVALID_INPUT, "no-grads",
                 "the plan keeps no gradients: compile it with --keep-grads");
   PTC_TRY(apply_settings(run));

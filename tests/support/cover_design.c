@@ -218,7 +218,8 @@ int cover_batch(const cover_case_t *c) { return COVER_SAMPLES * c->dp * c->num_m
 
 int cover_layers(const cover_case_t *c) {
   const int parts = c->pp * (c->schedule == PTC_SCHEDULE_INTERLEAVED ? 2 : 1);
-  return parts < 5 ? 5 : parts + 1;
+  const int least = parts * cover_models[c->model].period + 1;
+  return least < 5 ? 5 : least;
 }
 
 void cover_name(const cover_case_t *c, char out_name[160]) {

@@ -16,8 +16,8 @@ typedef struct cover_case_s {
   int model;  // of cover_models.h
   int dp, tp, pp, cp;
   int zero;
-  int schedule;  // of ptc_schedule_kind_t; where pp is 1, 0
-  int recompute;  // none, selective, full
+  int schedule;            // of ptc_schedule_kind_t; where pp is 1, 0
+  int recompute;           // none, selective, full
   bool sequence_parallel;  // where tp is 1, false
   int num_micro;           // micro-batches
 } cover_case_t;

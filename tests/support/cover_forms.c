@@ -173,10 +173,12 @@ static volume_t data_volume(const cover_case_t *c, const ptc_plan_t *one) {
     const bool again = c->zero == 3 && global->num_counts > 0 && !is_bias(global->path);
     v.all_gather += (c->zero == 3 ? c->num_micro : 1) * share * (again ? 2 : 1);
   }
-  for (int32_t r = 0; r < train->num_results; r++)
-    if (strcmp(train->results[r].role, "loss") == 0 ||
-        strcmp(train->results[r].role, "metric") == 0)
-      v.all_reduce += all_reduce(1, F32, n);
+  // Losses and the model's metrics; every rank knows the rest.
+  for (int32_t r = 0; r < train->num_results; r++) {
+    const ptc_plan_result_t *result = &train->results[r];
+    const bool summed = strcmp(result->role, "loss") == 0 || strcmp(result->name, "accuracy") == 0;
+    if (summed) v.all_reduce += all_reduce(1, F32, n);
+  }
   // The norm, an exact integer.
   if (c->zero > 0) v.all_reduce += all_reduce(PTC_LIMBS, sizeof(int64_t), n);
   return v;
@@ -187,8 +189,7 @@ static bool check_data(const cover_case_t *c, const ptc_plan_t *one, const ptc_p
   ptc_arena_t arena = {0};
   ptc_volume_row_t *rows;
   volume_t found = {0};
-  const int32_t count =
-      ptc_volume_of(plan, ptc_plan_find_task(plan, "train"), 0, &arena, &rows);
+  const int32_t count = ptc_volume_of(plan, ptc_plan_find_task(plan, "train"), 0, &arena, &rows);
   for (int32_t i = 0; i < count; i++) {
     if (strcmp(rows[i].op, "all_reduce") == 0) found.all_reduce += rows[i].bytes;
     if (strcmp(rows[i].op, "reduce_scatter") == 0) found.reduce_scatter += rows[i].bytes;

@@ -6,11 +6,11 @@
 
 // clang-format off
 const cover_model_t cover_models[COVER_NUM_MODELS] = {
-    {"gpt2", "samples/gpt2.ptm",
+    {"gpt2", "samples/gpt2.ptm", 1,
      {.d = 64, .heads = 4, .kv_heads = 4, .head_dim = 16, .ffn = 256, .seq = 13, .vocab = 67},
      {{"d", "64"}, {"heads", "4"}, {"seq", "13"}, {"vocab", "67"}},
      {{0}}},
-    {"llama3", "samples/llama3.ptm",
+    {"llama3", "samples/llama3.ptm", 1,
      {.d = 64, .heads = 8, .kv_heads = 2, .head_dim = 8, .ffn = 84, .seq = 11, .vocab = 69},
      {{"d", "64"}, {"heads", "8"}, {"kv_heads", "2"}, {"ffn", "84"}, {"seq", "11"}, {"vocab", "69"}},
      {{"  param head[d, v]  ~ normal(0.02)\n", ""},
@@ -18,7 +18,7 @@ const cover_model_t cover_models[COVER_NUM_MODELS] = {
       {"return y", "return dropout(y, 0.1)"},
       {"return y", "return dropout(y, 0.1)"},
       {" * head[d, v]", " * embed[v, d]"}}},
-    {"gemma2", "samples/gemma2.ptm",
+    {"gemma2", "samples/gemma2.ptm", 2,
      {.d = 64, .heads = 4, .kv_heads = 2, .head_dim = 12, .ffn = 90, .seq = 15, .vocab = 71},
      {{"d", "64"}, {"heads", "4"}, {"kv_heads", "2"}, {"head_dim", "12"}, {"ffn", "90"}, {"seq", "15"}, {"vocab", "71"}, {"window", "5"}},
      {{"softcap = 50)", "softcap = 50, dropout = 0.1)"},
@@ -27,8 +27,10 @@ const cover_model_t cover_models[COVER_NUM_MODELS] = {
 };
 // clang-format on
 
-static const ptc_override_t train_settings[] = {
-    {"train.clip", "0.1"}, {"train.precision", "f32"}, {"train.seed", "1234"}, {"train.lr", "2e-3"}};
+static const ptc_override_t train_settings[] = {{"train.clip", "0.1"},
+                                                {"train.precision", "f32"},
+                                                {"train.seed", "1234"},
+                                                {"train.lr", "2e-3"}};
 enum { NUM_TRAIN_SETTINGS = sizeof train_settings / sizeof *train_settings };
 
 // Each edit changes the first place after the one before; all must be there.

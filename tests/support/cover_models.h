@@ -19,6 +19,7 @@ typedef struct cover_sizes_s {
 
 typedef struct cover_model_s {
   const char *name, *file;  // file: a sample
+  int period;               // layers that a turn of the program has: no cut falls between them
   cover_sizes_t sizes;
   ptc_override_t settings[COVER_MODEL_SETTINGS];  // up to the first without a name
   cover_edit_t edits[COVER_MODEL_EDITS];          // up to the first without a text

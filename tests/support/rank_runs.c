@@ -145,9 +145,9 @@ static void gather(rank_run_t *run, const rank_t *ranks, source_t source, double
   for (int pass = 0; pass < 2; pass++) {
     for (int32_t r = 0; r < run->world; r++) {
       if (rank_plans_stage(&run->plans, r) != source.stage) continue;
-      const ptc_shard_t shard = ptc_shard_of(
-          plan, &plan->buffers[source.buffer], r, "",
-          ptc_executor_buffer(ranks[r].executor, source.buffer, source.instance));
+      const ptc_shard_t shard =
+          ptc_shard_of(plan, &plan->buffers[source.buffer], r, "",
+                       ptc_executor_buffer(ranks[r].executor, source.buffer, source.instance));
       *out_count = ptc_host_tensor_num_elements(&shard.whole);
       const bool first = !*whole;
       if (first) {
@@ -162,7 +162,8 @@ static void gather(rank_run_t *run, const rank_t *ranks, source_t source, double
   }
 }
 
-static rank_tensor_t *tensor_of(rank_run_t *run, const ptc_plan_global_t *global, int64_t instance) {
+static rank_tensor_t *tensor_of(rank_run_t *run, const ptc_plan_global_t *global,
+                                int64_t instance) {
   ptc_str_t path = {0};
   ptc_plan_instance_path(global, instance, &path);
   int32_t at = 0;
@@ -205,8 +206,8 @@ static void collect_grads(rank_run_t *run, const rank_t *ranks) {
       const ptc_plan_global_t *global = ptc_plan_grad_of(plan, train, r);
       for (int64_t i = 0; global && i < result->num_instances; i++) {
         rank_tensor_t *tensor = tensor_of(run, global, i);
-        gather(run, ranks, (source_t){s, result->buffer, result->first_instance + i},
-               &tensor->grad, &tensor->count);
+        gather(run, ranks, (source_t){s, result->buffer, result->first_instance + i}, &tensor->grad,
+               &tensor->count);
       }
     }
   }
