@@ -65,7 +65,7 @@ static bool run_case(const cover_case_t *c, int layers, rank_run_t *out_run) {
   *out_run = (rank_run_t){0};
   ptc_module_t *module =
       cover_model_lower(&cover_models[c->model], layers, cover_batch(c), parallel, &diag);
-  const bool ok = module && rank_run(module, DATA_SEED, true, out_run);
+  const bool ok = module && rank_run_with_grads(module, DATA_SEED, out_run);
   ptc_module_destroy(module);
   ptc_diag_deinit(&diag);
   return ok;

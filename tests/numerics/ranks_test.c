@@ -55,7 +55,7 @@ static bool run_on(const small_model_t *model, int mesh, int zero, rank_run_t *o
       ptc_attrs_set_int(module, &module->config, "micro_batch", meshes[mesh].micro_batch);
   }
   *out_run = (rank_run_t){0};
-  if (ok) ok = rank_run(module, 11, false, out_run);
+  if (ok) ok = rank_run(module, 11, out_run);
   ptc_module_destroy(module);
   ptc_diag_deinit(&diag);
   return ok;

@@ -79,6 +79,7 @@ static ptc_status_t prove_plans(ptc_diag_t *diag, const rank_plans_t *plans) {
     list[s] = plans->emitted[s].plan;
     status = ptc_plan_check(diag, list[s]);
     if (status == PTC_OK) status = ptc_plan_verify(diag, list[s]);
+    if (status == PTC_OK) status = ptc_plan_verify_order(diag, list[s]);
   }
   if (status == PTC_OK) status = ptc_plan_verify_stages(diag, list, plans->num_stages);
   free(list);

@@ -272,7 +272,8 @@ static bool run_ranks(rank_run_t *run, uint64_t seed, ptc_diag_t *diag) {
   return ok;
 }
 
-bool rank_run(ptc_module_t *module, uint64_t seed, bool keep_grads, rank_run_t *out_run) {
+static bool compile_and_run(ptc_module_t *module, uint64_t seed, bool keep_grads,
+                            rank_run_t *out_run) {
   *out_run = (rank_run_t){.replicas_agree = true, .bytes_agree = true};
   bool ok = rank_plans_make(module, keep_grads, &out_run->plans);
   if (ok) {
@@ -283,6 +284,14 @@ bool rank_run(ptc_module_t *module, uint64_t seed, bool keep_grads, rank_run_t *
   }
   ptc_diag_print(module->diag, stderr, PTC_DIAG_TEXT, false);
   return ok;
+}
+
+bool rank_run(ptc_module_t *module, uint64_t seed, rank_run_t *out_run) {
+  return compile_and_run(module, seed, false, out_run);
+}
+
+bool rank_run_with_grads(ptc_module_t *module, uint64_t seed, rank_run_t *out_run) {
+  return compile_and_run(module, seed, true, out_run);
 }
 
 void rank_run_deinit(rank_run_t *run) {

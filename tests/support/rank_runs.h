@@ -30,7 +30,9 @@ typedef struct rank_run_s {
 // Compiles |module| (lowered, before all passes) with its config, proves the plans, and trains on inputs that follow from
 // |seed| and the step, on one thread per rank. False if something failed; then |out_run| may be deinitialized all the
 // same, and stderr says why.
-bool rank_run(ptc_module_t *module, uint64_t seed, bool keep_grads, rank_run_t *out_run);
+bool rank_run(ptc_module_t *module, uint64_t seed, rank_run_t *out_run);
+// The same; the gradients of the first step are kept.
+bool rank_run_with_grads(ptc_module_t *module, uint64_t seed, rank_run_t *out_run);
 void rank_run_deinit(rank_run_t *run);
 
 // Numbers of everything that came out: equal bits make equal digests.
