@@ -206,6 +206,8 @@ static bool check_transfers(const cover_case_t *c, const rank_plans_t *plans) {
   const cover_sizes_t *z = &cover_models[c->model].sizes;
   const int64_t parts = c->pp * (c->schedule == PTC_SCHEDULE_INTERLEAVED ? 2 : 1);
   const int64_t activation = F32 * COVER_SAMPLES * ceil_div(z->seq, c->cp) * z->d;
+  // The first stage gathers the tied weight of ZeRO 3; the last one gets it with the activations.
+  const int64_t tied = c->zero == 3 && c->dp * c->cp > 1 ? F32 * z->vocab * z->d : 0;
   int64_t found = 0;
   for (int32_t s = 0; s < plans->num_stages; s++) {
     const ptc_plan_t *plan = rank_plans_of_stage(plans, s);
@@ -217,7 +219,8 @@ static bool check_transfers(const cover_case_t *c, const rank_plans_t *plans) {
         if (task->steps[k].kind == PTC_STEP_RECV) found += task->steps[k].args[0].bytes;
     }
   }
-  return same("transfers between stages", 2 * (parts - 1) * c->num_micro * activation, found);
+  return same("transfers between stages", (parts - 1) * c->num_micro * (2 * activation + tied),
+              found);
 }
 
 bool cover_check_volume(const cover_case_t *c, const ptc_plan_t *one, const rank_plans_t *plans,

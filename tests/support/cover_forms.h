@@ -19,7 +19,8 @@ bool cover_check_states(const cover_case_t *c, const ptc_plan_t *one, const rank
 bool cover_check_saved(const cover_case_t *c, const rank_plans_t *plans, bool *out_checked);
 // Of cases with dp alone: bytes that each rank reads from its peers in a step, by kind: 2 (N - 1) / N of the
 // parameters' bytes in an all_reduce or a reduce_scatter and an all_gather, 3 (N - 1) / N with ZeRO 3, for each
-// micro-batch where ZeRO says so; and those of pipelines without tp: 2 b s d bytes per boundary and micro-batch.
+// micro-batch where ZeRO says so; and those of pipelines without tp: 2 b s d bytes per boundary and micro-batch, and with
+// ZeRO 3 the tied weight.
 bool cover_check_volume(const cover_case_t *c, const ptc_plan_t *one, const rank_plans_t *plans,
                         bool *out_checked);
 
