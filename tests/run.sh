@@ -2,11 +2,12 @@
 # Builds ptc and runs all tests: release, then debug with ASan and UBSan. On Debian it installs the
 # packages that are missing. Ends with `N passed, N failed`; the exit status is 0 if none failed.
 #
-# Usage: bash tests/run.sh [--quick | --asan] [--fuzz MINUTES] [--valgrind] [--gpu] [--jobs N]
+# Usage: bash tests/run.sh [--quick | --asan] [--fuzz MINUTES] [--valgrind] [--tsan] [--gpu] [--jobs N]
 #   --quick          release only
 #   --asan           debug (ASan and UBSan) only
 #   --fuzz MINUTES   afterwards, fuzz each reader for so long (needs clang)
 #   --valgrind       afterwards, release unit tests under memcheck (installs valgrind; some minutes)
+#   --tsan           afterwards, programs of many ranks and threads under ThreadSanitizer, their kernels too
 #   --gpu            afterwards, models on a GPU against the CPU (tests/gpu/run.sh)
 #   --jobs N         parallel jobs (default: the number of cores)
 set -u
@@ -15,6 +16,7 @@ cd "$(dirname "$0")/.." || exit 2
 configs="release debug"
 fuzz_minutes=0
 valgrind=no
+tsan=no
 gpu=no
 jobs=$(nproc)
 while [ $# -gt 0 ]; do
@@ -23,9 +25,10 @@ while [ $# -gt 0 ]; do
     --asan) configs=debug ;;
     --fuzz) fuzz_minutes=${2:?--fuzz takes MINUTES}; shift ;;
     --valgrind) valgrind=yes ;;
+    --tsan) tsan=yes ;;
     --gpu) gpu=yes ;;
     --jobs) jobs=${2:?--jobs takes a number}; shift ;;
-    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "run.sh: unknown option $1" >&2; exit 2 ;;
   esac
   shift
@@ -33,7 +36,7 @@ done
 
 install_missing() {
   local packages="gcc libc6-dev cmake ninja-build flex bison pkg-config libcunit1-dev libjansson-dev libmd-dev libcsv-dev
-    zlib1g-dev"
+    zlib1g-dev python3"
   [ "$fuzz_minutes" != 0 ] && packages="$packages clang"
   [ "$valgrind" = yes ] && packages="$packages valgrind"
   command -v dpkg-query >/dev/null || return 0
@@ -178,6 +181,32 @@ run_valgrind() {
   done
 }
 
+# Where threads meet: the pool, the executor, communicators, launches, ranks and stages that train.
+tsan_tests="thread_pool executor communicator communicator_faults launch ranks stages_generated"
+
+run_tsan() {
+  echo "== tsan: building"
+  # shellcheck disable=SC2086
+  if ! { cmake --preset tsan && cmake --build --preset tsan -j "$jobs" --target ptc \
+    $(printf '%s_test ' $tsan_tests); } >build/tsan.log 2>&1; then
+    grep -E -A8 'error|FAILED' build/tsan.log | head -n 40
+    add 0 1
+    return
+  fi
+  local name log
+  for name in $tsan_tests; do
+    log=build/tsan-$name.log
+    if PTC_CACHE=build/tsan/kernel-cache "build/tsan/tests/${name}_test" >"$log" 2>&1 &&
+      ! grep -q 'WARNING: ThreadSanitizer' "$log"; then
+      add 1 0
+    else
+      echo "== tsan $name: findings in $log"
+      grep -E -A14 'WARNING: ThreadSanitizer|^ +[0-9]+\. ' "$log" | head -n 40
+      add 0 1
+    fi
+  done
+}
+
 run_gpu() {
   local log=build/gpu.log counts
   bash tests/gpu/run.sh --ptc build/release/ptc 2>&1 | tee "$log" | grep -v '^pass '
@@ -192,6 +221,7 @@ install_mpi
 for config in $configs; do run_config "$config"; done
 [ "$fuzz_minutes" = 0 ] || run_fuzz
 [ "$valgrind" = no ] || run_valgrind
+[ "$tsan" = no ] || run_tsan
 [ "$gpu" = no ] || run_gpu
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
