@@ -68,9 +68,12 @@ static uint64_t device_address(const ptc_executor_t *executor, const char *memor
   return executor->device->arena + (uint64_t)(memory - executor->arena);
 }
 
-// Brings the device's bytes to the host. The pointer is the caller's to write through.
+// Brings the device's bytes to the host. The pointer is the caller's to write through; what has been written through an
+// earlier one since the last task is not on the device yet.
 static void show(const ptc_executor_t *executor, char *memory, int64_t bytes) {
   ptc_executor_t *self = (ptc_executor_t *)(uintptr_t)executor;
+  for (int64_t i = 0; i < (int64_t)executor->views.len; i++)
+    if (executor->views.data[i].memory == memory) return;
   const ptc_status_t status = executor->device->download(executor->device, executor->diag, memory,
                                                          device_address(executor, memory), bytes);
   if (status != PTC_OK) self->device_status = status;
