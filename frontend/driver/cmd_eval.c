@@ -26,6 +26,7 @@ static const char usage[] =
     "  --batches=N            at most so many batches\n"
     "  --threads=N            of all ranks; default: all cores\n"
     "  --ranks-as=KIND        of a plan for several ranks: threads (default) or processes\n"
+    "  --device=DEVICE        of a plan for GPUs: cuda, or gpusim, as for `ptc run`\n"
     "  --diagnostics=FORMAT   text or json\n"
     "  --color=WHEN           auto, always, never\n"
     "  -q, --quiet            no progress\n"
@@ -39,7 +40,7 @@ typedef struct eval_args_s {
   int64_t max_batches;
 } eval_args_t;
 
-enum { OPT_CKPT = 256, OPT_DATA, OPT_BATCHES, OPT_THREADS, OPT_RANKS_AS };
+enum { OPT_CKPT = 256, OPT_DATA, OPT_BATCHES, OPT_THREADS, OPT_RANKS_AS, OPT_DEVICE };
 
 static const struct option long_options[] = {
     {"ckpt", required_argument, NULL, OPT_CKPT},
@@ -47,6 +48,7 @@ static const struct option long_options[] = {
     {"batches", required_argument, NULL, OPT_BATCHES},
     {"threads", required_argument, NULL, OPT_THREADS},
     {"ranks-as", required_argument, NULL, OPT_RANKS_AS},
+    {"device", required_argument, NULL, OPT_DEVICE},
     PTC_COMMON_LONG_OPTIONS,
     {NULL, 0, NULL, 0},
 };
@@ -71,6 +73,10 @@ static int read_option(int option, char *const *argv, eval_args_t *args) {
       return ptc_options_read_ranks_as(optarg, &args->session.as_processes)
                  ? -1
                  : usage_error("--ranks-as is threads or processes", optarg);
+    case OPT_DEVICE:
+      return ptc_session_read_device(optarg, &args->session)
+                 ? -1
+                 : usage_error("--device takes cuda or gpusim", optarg);
     case OPT_THREADS:
       return ptc_options_read_threads(optarg, &args->session.num_threads)
                  ? -1

@@ -154,9 +154,7 @@ static int read_option(int option, char *const *argv, run_args_t *args) {
                  ? -1
                  : usage_error("--threads takes a whole number from 1 to 1024", optarg);
     case OPT_DEVICE:
-      args->session.gpusim = strcmp(optarg, "gpusim") == 0;
-      args->session.cuda = strcmp(optarg, "cuda") == 0;
-      return args->session.gpusim || args->session.cuda
+      return ptc_session_read_device(optarg, &args->session)
                  ? -1
                  : usage_error("--device takes cuda or gpusim", optarg);
     case OPT_GPUSIM_CHECKS: args->session.gpusim_checks = true; return -1;

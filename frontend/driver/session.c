@@ -14,6 +14,12 @@
 #include "runtime/hash.h"
 #include "runtime/nccl/nccl.h"
 
+bool ptc_session_read_device(const char *text, ptc_session_options_t *options) {
+  options->gpusim = strcmp(text, "gpusim") == 0;
+  options->cuda = strcmp(text, "cuda") == 0;
+  return options->gpusim || options->cuda;
+}
+
 static ptc_status_t collect_inputs(ptc_session_t *s) {
   const ptc_plan_t *plan = s->plan;
   const size_t room = (size_t)plan->num_globals + 1;

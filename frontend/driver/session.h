@@ -45,6 +45,9 @@ typedef struct ptc_session_options_s {
   int32_t gpu;         // has this GPU; else rank r has GPU r
 } ptc_session_options_t;
 
+// The word of --device: "cuda" or "gpusim"; false if it is another.
+bool ptc_session_read_device(const char *text, ptc_session_options_t *options);
+
 // Opens the plan folder |path|. Interrupting it (interrupt.h) stops the compiler. Diagnostics: "no-plan", and
 // those of plan_folder.h, kernel_objects.h and gpusim.h. Close it in any case.
 ptc_status_t ptc_program_open(ptc_diag_t *diag, const char *path,
