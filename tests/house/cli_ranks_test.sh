@@ -109,6 +109,15 @@ if [ -e "$build/ptc_mpi_openmpi.so" ] && command -v mpirun.openmpi >/dev/null; t
   expect 0 'loss' 'mpirun.openmpi -n 2 ptc run dp -q --data=train.txt --run-dir=m'
   same dp.run/ckpt/step-00000008/model.safetensors m/ckpt/step-00000008/model.safetensors
   expect 1 '[comm-world]' 'mpirun.openmpi -n 3 ptc run dp -q --data=train.txt --run-dir=x'
+  for split in dp=4,zero=3 dp=2,pp=2,micro_batch=1,zero=2 pp=4,micro_batch=2,schedule=1f1b; do
+    rm -rf four t m
+    expect 0 '' "ptc model.ptm -q --parallel $split -o four"
+    expect 0 'loss' 'ptc run four -q --data=train.txt --run-dir=t'
+    expect 0 'loss' 'mpirun.openmpi -n 4 ptc run four -q --data=train.txt --run-dir=m'
+    for file in model optimizer; do
+      same t/ckpt/step-00000008/$file.safetensors m/ckpt/step-00000008/$file.safetensors
+    done
+  done
 else
   echo 'skipped: OpenMPI is not here'
 fi

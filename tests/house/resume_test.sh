@@ -62,7 +62,7 @@ done
 
 # --- kills: ranks are processes; every step writes a checkpoint, so that an instant may be inside of one
 run_killed() {  # run_killed PLAN RUN SECONDS WHO
-  ptc run "$1" -q --data=train.txt --run-dir="$2" --resume --save-every=1 --ranks-as=processes 2>"$2.err" &
+  ptc run "$1" -q --data=train.txt --run-dir="$2" --resume --save-every=1 --ranks-as=processes >/dev/null 2>"$2.err" &
   local pid=$! victim
   sleep "$3"
   if [ "$4" = one ]; then
