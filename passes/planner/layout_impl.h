@@ -116,6 +116,24 @@ static inline void ptc_lay_resolve(const ptc_layout_t *l, const ptc_wvalue_t *va
 bool ptc_lay_rule(const ptc_layout_t *l, const ptc_wop_t *op, ptc_lay_t *operands,
                   ptc_lay_t *results, bool *out_split);
 
+// --- layout_attention.c
+// Factors of attention whose heads move to cp while the sequence becomes whole.
+typedef struct ptc_lay_attention_s {
+  int8_t rows, attend, heads;
+} ptc_lay_attention_t;
+bool ptc_lay_attention_way(const ptc_layout_t *l, const ptc_wop_t *op, ptc_lay_attention_t *out);
+// Operands without cp; and with it on the heads.
+void ptc_lay_attention_bare(const ptc_layout_t *l, const ptc_wop_t *op,
+                            const ptc_lay_attention_t *a, ptc_lay_t *operands);
+void ptc_lay_attention_laid(const ptc_layout_t *l, const ptc_wop_t *op,
+                            const ptc_lay_attention_t *a, ptc_lay_t *operands);
+void ptc_lay_attention_results(const ptc_layout_t *l, const ptc_wop_t *op,
+                               const ptc_lay_attention_t *a, const ptc_lay_t *operands,
+                               ptc_lay_t *results);
+// The results on their way back to the sequence.
+void ptc_lay_attention_nets(ptc_layout_t *l, const ptc_wop_t *op, const ptc_lay_attention_t *a,
+                            const ptc_lay_t *operands);
+
 // --- layout_reshard.c
 // The steps from one layout of |value| to the other; -1: there are none.
 int32_t ptc_lay_plan(const ptc_layout_t *l, const ptc_wvalue_t *value, const ptc_lay_t *from,

@@ -283,6 +283,9 @@ static bool infer_op(ptc_layout_t *l, const ptc_wop_t *op) {
   if (op->num_operands > MAX_OPERANDS || op->num_results > MAX_RESULTS) return false;
   ptc_lay_t operands[MAX_OPERANDS], results[MAX_RESULTS];
   bool split;
+  // The way depends on how operands lie before the op.
+  ptc_lay_attention_t attention;
+  const bool moves = ptc_lay_attention_way(l, op, &attention);
   if (!ptc_lay_rule(l, op, operands, results, &split)) return false;
   for (int32_t i = 0; i < op->num_results; i++) {
     ptc_lay_set(l, op->results + i, &results[i]);
@@ -296,6 +299,7 @@ static bool infer_op(ptc_layout_t *l, const ptc_wop_t *op) {
     note_gathered(l, op->operands[i], &operands[i]);
     if (!ptc_lay_use(l, op->operands[i], &operands[i], op)) return false;
   }
+  if (moves) ptc_lay_attention_nets(l, op, &attention, operands);
   if (op->roles) note_sizes(l, op, operands);
   if (op->size >= 0 && !op->roles) l->sizes[op->size][0] = natural;
   if (split && !op->split.gathers) add_rows(l, op, operands);

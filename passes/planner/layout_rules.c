@@ -20,22 +20,30 @@ static bool is_free(const ptc_layout_t *l, const ptc_wvalue_t *value, const ptc_
   return true;
 }
 
-void ptc_lay_reduce(const ptc_layout_t *l, const ptc_wvalue_t *value, ptc_lay_t *lay,
-                    uint16_t axes) {
-  const bool sum = !lay->max;
-  const uint16_t tp = 1u << (PTC_REF_AXIS + PTC_AXIS_TP);
-  lay->partial &= (uint16_t)~axes;
-  if (!lay->partial) lay->max = false;
-  if (!l->choice->sequence_parallel || !sum || !value->activation || !(axes & tp)) return;
-  // Each device keeps a part of the positions.
+// On the first sequence that divides, or may be padded.
+static void scatter_sequence(const ptc_layout_t *l, const ptc_wvalue_t *value, ptc_lay_t *lay,
+                             int32_t ref, bool pads) {
   for (int32_t d = 0; d < value->num_dims; d++) {
     const ptc_wdim_t *dim = &l->w->dims[l->p->dims[value->dims + d]];
     if (!l->w->is_sequence[dim->name] || ptc_laid_len(lay->axes[d]) >= PTC_LAID_MAX) continue;
-    const int64_t shards = ptc_laid_size(l, lay->axes[d]) * l->size[PTC_REF_AXIS + PTC_AXIS_TP];
-    if (dim->extent % shards != 0) continue;
-    lay->axes[d] = ptc_laid_append(lay->axes[d], PTC_REF_AXIS + PTC_AXIS_TP);
+    const int64_t shards = ptc_laid_size(l, lay->axes[d]) * l->size[ref];
+    if (dim->extent % shards != 0 && !(pads && !lay->axes[d])) continue;
+    lay->axes[d] = ptc_laid_append(lay->axes[d], (ptc_laid_t)ref);
     return;
   }
+}
+
+void ptc_lay_reduce(const ptc_layout_t *l, const ptc_wvalue_t *value, ptc_lay_t *lay,
+                    uint16_t axes) {
+  const bool sum = !lay->max;
+  const uint16_t tp = 1u << (PTC_REF_AXIS + PTC_AXIS_TP), cp = 1u << (PTC_REF_AXIS + PTC_AXIS_CP);
+  lay->partial &= (uint16_t)~axes;
+  if (!lay->partial) lay->max = false;
+  // Each device of cp keeps its part of the sequence, with sequence parallelism each of tp.
+  if (!sum || !value->activation) return;
+  if (axes & cp) scatter_sequence(l, value, lay, PTC_REF_AXIS + PTC_AXIS_CP, true);
+  if (axes & tp && l->choice->sequence_parallel)
+    scatter_sequence(l, value, lay, PTC_REF_AXIS + PTC_AXIS_TP, false);
 }
 
 // Both operands of a sum are partial over the same axes: those that both have. A zero is partial over anything.
@@ -297,6 +305,16 @@ bool ptc_lay_rule(const ptc_layout_t *l, const ptc_wop_t *op, ptc_lay_t *operand
                   ptc_lay_t *results, bool *out_split) {
   factor_t factors[MAX_FACTORS];
   *out_split = false;
+  ptc_lay_attention_t attention;
+  if (ptc_lay_attention_way(l, op, &attention)) {
+    base_lays(l, op, operands);
+    ptc_lay_attention_bare(l, op, &attention, operands);
+    find_factors(l, op, operands, false, factors);
+    apply(l, op, factors, operands);
+    ptc_lay_attention_laid(l, op, &attention, operands);
+    ptc_lay_attention_results(l, op, &attention, operands, results);
+    return true;
+  }
   for (int attempt = op->split.exists ? TRY_SPLIT : TRY_NATURAL; attempt < NUM_ATTEMPTS;
        attempt++) {
     base_lays(l, op, operands);

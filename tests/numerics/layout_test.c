@@ -319,7 +319,9 @@ static void check(const small_model_t *model, const ptc_override_t *more, int nu
 static const setup_t setups[] = {
     {1, 1, 1, 1, 1, false, 0}, {2, 1, 1, 1, 1, false, 0}, {1, 1, 1, 2, 2, false, 0},
     {1, 1, 1, 2, 2, true, 0},  {2, 1, 1, 2, 1, true, 1},  {1, 1, 1, 4, 2, false, 1},
-    {2, 1, 1, 2, 1, false, 2}, {1, 1, 1, 2, 2, true, 2},
+    {2, 1, 1, 2, 1, false, 2}, {1, 1, 1, 2, 2, true, 2},  {1, 1, 2, 1, 2, false, 0},
+    {1, 2, 1, 1, 1, false, 0}, {2, 1, 2, 2, 1, false, 1}, {1, 2, 1, 2, 2, true, 2},
+    {1, 1, 2, 2, 2, true, 0},  {2, 2, 1, 1, 1, false, 2},
 };
 
 static void test_models(void) {
