@@ -212,12 +212,15 @@ static ptc_status_t lay_by_statements(ptc_part_t *p, const ptc_global_t *global,
     at += len + (at[len] == ';');
     if (sscanf(entry, " %255s on %31s over %127s", path, axis, dim) != 3) continue;
     if (!ptc_global_path_fits(global, path, false)) continue;
-    const ptc_axis_ref_t ref = {.axis = ptc_module_intern(p->module, axis)};
-    const int64_t size = ptc_axis_ref_size(&p->module->mesh, ref);
+    // An axis, or a part of one: the planner's.
+    ptc_axis_ref_t refs[PTC_MAX_AXES];
+    int32_t num_refs;
+    if (!ptc_axes_parse(p->module, axis, refs, &num_refs)) continue;
+    const int64_t size = ptc_axes_size(&p->module->mesh, refs, num_refs);
     if (size <= 1) continue;
     const int32_t i = ptc_type_find_dim(*type, ptc_module_intern(p->module, dim));
     if (i < 0) continue;
-    const ptc_type_t *laid = lay_dim(p, *type, i, &ref, 1, 1);
+    const ptc_type_t *laid = lay_dim(p, *type, i, refs, num_refs, 1);
     if (laid == *type) return does_not_divide(p, global->loc, &(*type)->dims[i], axis, size);
     *type = laid;
   }

@@ -190,9 +190,9 @@ static bool lay_params(ptc_layout_t *l) {
 
 // --- the choice
 
-static bool divides_sequences(const ptc_layout_t *l) {
+static bool parts_sequences(const ptc_layout_t *l) {
   const int64_t cp = l->choice->size[PTC_AXIS_CP];
-  return cp == 1 || (l->work->tokens_per_sample % cp == 0 && l->work->tokens_per_sample >= cp);
+  return cp == 1 || l->work->tokens_per_sample >= cp;
 }
 
 static void allocate(ptc_layout_t *l) {
@@ -224,8 +224,8 @@ bool ptc_layout_begin(ptc_layout_t *l, const char **out_reason) {
     *out_reason = "the model mixes samples: the batch cannot be split over time";
     return false;
   }
-  if (!divides_sequences(l)) {
-    *out_reason = "cp does not divide the sequence";
+  if (!parts_sequences(l)) {
+    *out_reason = "the sequence has fewer positions than cp has ranks";
     return false;
   }
   set_axes(l, l->work->batch / together);

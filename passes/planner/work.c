@@ -2,6 +2,7 @@
 // recompute, fuse) on a copy of the module.
 #include "passes/planner/work.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,6 +93,16 @@ static void read_statements(ptc_wbuild_t *b, ptc_wparam_t *param, const ptc_glob
   }
 }
 
+// What names the instances of |global| and no others of its path.
+static const char *pattern_of(ptc_wbuild_t *b, const ptc_global_t *global) {
+  const char *star = strchr(global->path, '*');
+  if (!star || global->type->num_counts != 1 || global->turn_step[0] != 1)
+    return ptc_arena_strdup(b->arena, global->path);
+  const int64_t first = global->turn_first[0], last = first + global->type->counts[0] - 1;
+  return ptc_arena_printf(b->arena, "%.*s%" PRId64 "..%" PRId64 "%s", (int)(star - global->path),
+                          global->path, first, last, star + 1);
+}
+
 static void add_param(ptc_wbuild_t *b, const ptc_global_t *global, const char *batch) {
   ptc_wparam_t *param = &b->impl->params[b->impl->num_params++];
   const ptc_type_t *type = global->type;
@@ -104,6 +115,7 @@ static void add_param(ptc_wbuild_t *b, const ptc_global_t *global, const char *b
     param->dims[d] = ptc_work_dim(b, type->dims[d].name, type->dims[d].extent);
   param->frozen = ptc_attrs_bool(&global->attrs, "frozen", false);
   param->state_bytes = state_bytes(b->module, global);
+  param->pattern = pattern_of(b, global);
   read_statements(b, param, global);
   const char *group = ptc_partition_group_dim(b->module, batch, global);
   if (group) param->group_dim = ptc_type_find_dim(type, group);

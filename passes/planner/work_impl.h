@@ -230,7 +230,7 @@ typedef struct ptc_wprogram_s {
 
 typedef struct ptc_wparam_s {
   const char *path;
-  const char *first_path;
+  const char *pattern;  // of a shard statement: "block.2..5.w"
   int32_t num_dims, dims[PTC_MAX_DIMS];
   double instances;
   int32_t

@@ -151,23 +151,13 @@ static void add_saved(sums_t *sums, const ptc_module_t *module, const ptc_block_
 
 // --- the two sides
 
-static void set_axes(ptc_module_t *module, const setup_t *s) {
-  ptc_attrs_set_int(module, &module->config, "dp", s->dp);
-  ptc_attrs_set_int(module, &module->config, "ep", s->ep);
-  ptc_attrs_set_int(module, &module->config, "cp", s->cp);
-  ptc_attrs_set_int(module, &module->config, "tp", s->tp);
-  ptc_attrs_set_bool(module, &module->config, "sequence_parallel", s->sequence_parallel);
-  ptc_attrs_set_string(module, &module->config, "recompute", mode_names[s->recompute]);
-  ptc_attrs_set_int(module, &module->config, "micro_batch", s->micro_batch);
-}
-
 // The module is partitioned and fused afterwards. False where that is impossible.
-static bool sum_module(ptc_module_t *module, const setup_t *s, const char *names, sums_t *out) {
+static bool sum_module(ptc_module_t *module, const ptc_work_t *work, const ptc_choice_t *choice,
+                       sums_t *out) {
   static const char *const passes[] = {"microbatch", "recompute",    "canonicalize",
                                        "partition",  "canonicalize", "fuse"};
   *out = (sums_t){0};
-  set_axes(module, s);
-  ptc_attrs_set_string(module, &module->config, "tp_dims", names);
+  if (ptc_work_write_choice(work, choice, module) != PTC_OK) return false;
   ptc_pass_ctx_t ctx;
   ptc_pass_ctx_init(&ctx, NULL);
   bool fine = true;
@@ -301,7 +291,7 @@ static void check(const small_model_t *model, const ptc_override_t *more, int nu
   ptc_work_pieces_t pieces;
   sums_t plan, said;
   const ptc_status_t status = ptc_layout_pieces(work, &arena, &choice, PTC_SAVE_PTC, &pieces);
-  const bool fine = sum_module(module, s, list, &plan);
+  const bool fine = sum_module(module, work, &choice, &plan);
   if ((status == PTC_OK) != fine) {
     printf("\n%s: %s", name, fine ? pieces.reason : "the module cannot be partitioned");
     ptc_diag_print(&diag, stdout, PTC_DIAG_TEXT, false);
@@ -320,17 +310,21 @@ static const setup_t setups[] = {
     {1, 1, 1, 1, 1, false, 0}, {2, 1, 1, 1, 1, false, 0}, {1, 1, 1, 2, 2, false, 0},
     {1, 1, 1, 2, 2, true, 0},  {2, 1, 1, 2, 1, true, 1},  {1, 1, 1, 4, 2, false, 1},
     {2, 1, 1, 2, 1, false, 2}, {1, 1, 1, 2, 2, true, 2},  {1, 1, 2, 1, 2, false, 0},
-    {1, 2, 1, 1, 1, false, 0}, {2, 1, 2, 2, 1, false, 1}, {1, 2, 1, 2, 2, true, 2},
+    {1, 2, 1, 1, 1, false, 0}, {2, 1, 2, 2, 1, false, 1}, {1, 2, 1, 2, 1, true, 2},
     {1, 1, 2, 2, 2, true, 0},  {2, 2, 1, 1, 1, false, 2},
 };
 
 static void test_models(void) {
   const char *only = getenv("PTC_CASE");
   const char *names = getenv("PTC_NAMES");
+  const ptc_override_t more[] = {{"train.batch", "8"}};
+  // Of the names that may lie on tp: all, or some.
+  static const uint32_t sets[] = {~0u, 0xaaaaaaaa, 0x66666666, ~0u, 0x55555555, ~0u, 0xcccccccc};
   for (int m = 0; m < num_small_models; m++) {
     if (only && strcmp(only, small_models[m].name) != 0) continue;
     for (size_t i = 0; i < sizeof(setups) / sizeof(*setups); i++)
-      check(&small_models[m], NULL, 0, &setups[i], names ? (uint32_t)strtoul(names, NULL, 0) : ~0u);
+      check(&small_models[m], more, 1, &setups[i],
+            names ? (uint32_t)strtoul(names, NULL, 0) : sets[i % (sizeof(sets) / sizeof(*sets))]);
   }
 }
 
