@@ -202,12 +202,15 @@ static void allocate(ptc_layout_t *l) {
   l->max = PTC_ARENA_ARRAY(l->arena, uint8_t, values + 1);
   l->built = PTC_ARENA_ARRAY(l->arena, int32_t, values + 1);
   l->gathered = PTC_ARENA_ARRAY(l->arena, int32_t, values + 1);
+  l->viewed = PTC_ARENA_ARRAY(l->arena, int32_t, values + 1);
+  memset(l->viewed, 0xff, (size_t)values * sizeof(int32_t));
   memset(l->built, 0xff, (size_t)values * sizeof(int32_t));
   memset(l->gathered, 0xff, (size_t)values * sizeof(int32_t));
   l->sizes = ptc_arena_alloc(l->arena, (size_t)(l->p->num_sizes + 1) * sizeof(*l->sizes));
   l->waits = PTC_ARENA_ARRAY(l->arena, uint8_t, l->p->num_groups + 1);
   l->params = PTC_ARENA_ARRAY(l->arena, ptc_lay_t, l->w->num_params + 1);
-  l->cap_cache = l->cap_targets = l->cap_nets = values + 64;
+  l->cap_cache = 2 * values + 64;
+  l->cap_targets = l->cap_nets = values + 64;
   l->cache = ptc_arena_alloc(l->arena, (size_t)l->cap_cache * sizeof(*l->cache));
   l->targets = ptc_arena_alloc(l->arena, (size_t)l->cap_targets * sizeof(*l->targets));
   l->nets = ptc_arena_alloc(l->arena, (size_t)l->cap_nets * sizeof(*l->nets));

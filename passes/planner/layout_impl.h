@@ -33,6 +33,7 @@ typedef struct ptc_lay_net_s {
 // What a value was brought to already.
 typedef struct ptc_lay_built_s {
   int32_t value, next;
+  bool of_view;  // a view of it was
   ptc_lay_t lay;
 } ptc_lay_built_t;
 
@@ -53,6 +54,7 @@ typedef struct ptc_layout_s {
   uint16_t *partial;
   uint8_t *max;
   int32_t *built;     // first of the list in |cache|; -1
+  int32_t *viewed;    // the same of its views
   int32_t *gathered;  // in |targets|; -1
   int64_t (*sizes)
       [PTC_NUM_WROLES];  // of contractions and attention, on a device: products of dims by role

@@ -24,7 +24,7 @@ static mark_t mark_of(const ptc_layout_t *l) {
 static void go_back(ptc_layout_t *l, mark_t m) {
   while (l->num_cache > m.cache) {
     const ptc_lay_built_t *last = &l->cache[--l->num_cache];
-    l->built[last->value] = last->next;
+    *(last->of_view ? &l->viewed[last->value] : &l->built[last->value]) = last->next;
   }
   l->num_nets = m.nets;
 }

@@ -162,20 +162,36 @@ void ptc_lay_add_net(ptc_layout_t *l, const ptc_lay_net_t *net) {
   l->nets[l->num_nets++] = *net;
 }
 
-// What is made of |value| once serves all later uses: it stands where the value is made.
-static bool is_built(const ptc_layout_t *l, int32_t value, const ptc_lay_t *to) {
-  for (int32_t at = l->built[value]; at >= 0; at = l->cache[at].next)
-    if (ptc_lay_equal(&l->cache[at].lay, to, l->p->values[value].num_dims)) return true;
+// Whether the list that begins at |at| has |to|.
+static bool has_lay(const ptc_layout_t *l, int32_t at, const ptc_lay_t *to, int32_t num_dims) {
+  for (; at >= 0; at = l->cache[at].next)
+    if (ptc_lay_equal(&l->cache[at].lay, to, num_dims)) return true;
   return false;
 }
 
-static void note_built(ptc_layout_t *l, int32_t value, const ptc_lay_t *to) {
+// What is made of |value| once serves all later uses: it stands where the value is made.
+static bool is_built(const ptc_layout_t *l, int32_t value, const ptc_lay_t *to) {
+  const int32_t num_dims = l->p->values[value].num_dims;
+  if (has_lay(l, l->built[value], to, num_dims)) return true;
+  // Of a value that is gathered, views are taken of what is gathered: one that came before did so, too.
+  return l->gathered[value] >= 0 && ptc_lay_equal(&l->targets[l->gathered[value]], to, num_dims) &&
+         has_lay(l, l->viewed[value], to, num_dims);
+}
+
+static void note(ptc_layout_t *l, int32_t value, const ptc_lay_t *to, bool of_view) {
   if (l->num_cache == l->cap_cache) {
     l->overflow = true;
     return;
   }
-  l->cache[l->num_cache] = (ptc_lay_built_t){value, l->built[value], *to};
-  l->built[value] = l->num_cache++;
+  int32_t *first = of_view ? &l->viewed[value] : &l->built[value];
+  l->cache[l->num_cache] = (ptc_lay_built_t){value, *first, of_view, *to};
+  *first = l->num_cache++;
+}
+
+static void note_built(ptc_layout_t *l, int32_t value, const ptc_lay_t *to) {
+  note(l, value, to, false);
+  const ptc_wop_t *def = l->p->values[value].def;
+  if (def && def->opcode == PTC_OP_RENAME) note(l, def->operands[0], to, true);
 }
 
 // The piece, phase and times of a collective for |use|. It stands where the value is made: of one from outside of a
@@ -209,7 +225,7 @@ bool ptc_lay_use(ptc_layout_t *l, int32_t number, const ptc_lay_t *to, const ptc
       value->def && value->def->opcode == PTC_OP_RENAME ? value->def->operands[0] : -1;
   if (source >= 0 && l->gathered[source] >= 0 &&
       ptc_lay_equal(&l->targets[l->gathered[source]], to, value->num_dims)) {
-    note_built(l, number, to);
+    note(l, number, to, false);
     return ptc_lay_use(l, source, to, use);
   }
   ptc_lay_step_t steps[PTC_LAY_MAX_STEPS];

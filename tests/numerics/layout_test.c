@@ -178,7 +178,7 @@ static void add_phase(sums_t *sums, const ptc_phase_work_t *work, double turns) 
   for (int32_t i = 0; i < work->num_nets; i++) {
     const ptc_net_item_t *net = &work->nets[i];
     sums->bytes[net->kind][net->axes] += turns * net->bytes * net->times;
-    if (getenv("PTC_DUMP"))
+    if (getenv("PTC_DUMP"))  // what a difference comes from
       printf("\n  pieces %s %#x %.0f x %.0f  %s:%d", ptc_net_kind_names[net->kind], net->axes,
              net->bytes, turns * net->times, net->label, net->loc.line);
   }
@@ -200,7 +200,7 @@ static void sum_pieces(const ptc_work_pieces_t *pieces, const setup_t *s, sums_t
   for (int32_t i = 0; i < pieces->count; i++) {
     const ptc_piece_t *piece = &pieces->items[i];
     const double turns = (double)piece->count * (double)pieces->micro_batches;
-    if (getenv("PTC_DUMP"))
+    if (getenv("PTC_DUMP"))  // what a difference comes from
       printf("\n  piece %s x %d: kernels %d %d %d %d, saved %.0f", piece->name, (int)piece->count,
              piece->forward.num_kernels, piece->backward.num_kernels,
              piece->weight_grad.num_kernels, piece->again.num_kernels,

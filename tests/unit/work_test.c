@@ -248,7 +248,7 @@ static void test_refusals(void) {
   ptc_choice_t c = {.size = {1, 3, 1, 1, 1}, .micro_batch = 1, .chunks = 1};
   CU_ASSERT_EQUAL(ptc_layout_pieces(p.work, &p.arena, &c, PTC_SAVE_PTC, &pieces), PTC_INFEASIBLE);
   CU_ASSERT_PTR_NOT_NULL(pieces.reason);
-  c = (ptc_choice_t){.size = {1, 1, 1, 3, 1}, .micro_batch = 1, .chunks = 1};
+  c = (ptc_choice_t){.size = {1, 1, 1, 64, 1}, .micro_batch = 1, .chunks = 1};
   CU_ASSERT_EQUAL(ptc_layout_pieces(p.work, &p.arena, &c, PTC_SAVE_PTC, &pieces), PTC_INFEASIBLE);
   CU_ASSERT_PTR_NOT_NULL(pieces.reason);
   // A model without a train block.
