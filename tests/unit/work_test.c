@@ -100,7 +100,7 @@ static ptc_choice_t megatron(const ptc_work_t *work, int tp, int micro_batch, bo
   return c;
 }
 
-static const ptc_piece_t *find_piece(const ptc_pieces_t *pieces, const char *name) {
+static const ptc_piece_t *find_piece(const ptc_work_pieces_t *pieces, const char *name) {
   for (int32_t i = 0; i < pieces->count; i++)
     if (strcmp(pieces->items[i].name, name) == 0) return &pieces->items[i];
   return NULL;
@@ -123,7 +123,7 @@ static void test_program(void) {
   CU_ASSERT_EQUAL(p.work->pieces[1].count, 2);
   CU_ASSERT_STRING_EQUAL(p.work->pieces[2].name, "end");
   const ptc_choice_t c = megatron(p.work, 2, 1, false);
-  ptc_pieces_t pieces;
+  ptc_work_pieces_t pieces;
   CU_ASSERT_EQUAL_FATAL(ptc_layout_pieces(p.work, &p.arena, &c, PTC_SAVE_PTC, &pieces), PTC_OK);
   CU_ASSERT_EQUAL(pieces.micro_batches, 8);
   // The embedding is the output layer's, too: the same parameter in the first and the last piece.
@@ -178,7 +178,7 @@ static void test_korthikanti(void) {
     planned_t p;
     plan_text(&p, gpt, sizes, 6);
     CU_ASSERT_EQUAL_FATAL(p.status, PTC_OK);
-    ptc_pieces_t pieces;
+    ptc_work_pieces_t pieces;
     ptc_choice_t c = megatron(p.work, figures[i].tp, figures[i].micro_batch, false);
     CU_ASSERT_EQUAL_FATAL(ptc_layout_pieces(p.work, &p.arena, &c, PTC_SAVE_MEGATRON, &pieces),
                           PTC_OK);
@@ -212,7 +212,7 @@ static void test_zero(void) {
   plan_text(&p, gpt, NULL, 0);
   CU_ASSERT_EQUAL_FATAL(p.status, PTC_OK);
   const ptc_choice_t c = {.size = {1, 8, 1, 1, 1}, .micro_batch = 1, .chunks = 1};
-  ptc_pieces_t pieces;
+  ptc_work_pieces_t pieces;
   CU_ASSERT_EQUAL_FATAL(ptc_layout_pieces(p.work, &p.arena, &c, PTC_SAVE_MEGATRON, &pieces),
                         PTC_OK);
   double params = 0, copies = 0, states = 0;
@@ -244,7 +244,7 @@ static void test_refusals(void) {
   planned_t p;
   plan_text(&p, gpt, NULL, 0);
   CU_ASSERT_EQUAL_FATAL(p.status, PTC_OK);
-  ptc_pieces_t pieces;
+  ptc_work_pieces_t pieces;
   ptc_choice_t c = {.size = {1, 3, 1, 1, 1}, .micro_batch = 1, .chunks = 1};
   CU_ASSERT_EQUAL(ptc_layout_pieces(p.work, &p.arena, &c, PTC_SAVE_PTC, &pieces), PTC_INFEASIBLE);
   CU_ASSERT_PTR_NOT_NULL(pieces.reason);
@@ -277,7 +277,7 @@ static void test_speed(void) {
   for (int i = 0; i < 50; i++) {
     ptc_arena_t arena;
     ptc_arena_init(&arena);
-    ptc_pieces_t pieces;
+    ptc_work_pieces_t pieces;
     const double start = seconds();
     CU_ASSERT_EQUAL(ptc_layout_pieces(p.work, &arena, &c, PTC_SAVE_PTC, &pieces), PTC_OK);
     best = fmin(best, seconds() - start);
