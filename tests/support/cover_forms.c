@@ -113,6 +113,13 @@ static int64_t saved_numbers(const cover_model_t *model) {
   return attention + 5 * z->d + 4 * z->ffn + 4;
 }
 
+// Parameters that ZeRO 1 and 2 gather for the whole step are no activations.
+static bool has_samples(const ptc_buffer_t *buffer) {
+  for (int32_t d = 0; d < buffer->num_dims; d++)
+    if (strcmp(buffer->dim_names[d], "b") == 0) return true;
+  return false;
+}
+
 bool cover_check_saved(const cover_case_t *c, const rank_plans_t *plans, bool *out_checked) {
   const cover_model_t *model = &cover_models[c->model];
   *out_checked = c->tp == 1 && c->cp == 1 && c->pp == 1 &&
@@ -121,7 +128,7 @@ bool cover_check_saved(const cover_case_t *c, const rank_plans_t *plans, bool *o
   const ptc_plan_t *plan = rank_plans_of_stage(plans, 0);
   int64_t found = 0;
   for (int32_t b = 0; b < plan->num_buffers; b++)
-    if (plan->buffers[b].cls == PTC_BUFFER_SAVED)
+    if (plan->buffers[b].cls == PTC_BUFFER_SAVED && has_samples(&plan->buffers[b]))
       found += plan->buffers[b].num_instances * plan->buffers[b].bytes;
   // Gemma's layers are two by two; the last one is in no repeat. The first of two keeps the second's input, too: the
   // carried value of the repeat is not counted here.
@@ -179,6 +186,8 @@ static volume_t data_volume(const cover_case_t *c, const ptc_plan_t *one) {
     const bool summed = strcmp(result->role, "loss") == 0 || strcmp(result->name, "accuracy") == 0;
     if (summed) v.all_reduce += all_reduce(1, F32, n);
   }
+  // How many targets count: known before the loop over micro-batches, if there is one.
+  if (c->num_micro == 1) v.all_reduce += all_reduce(1, F32, n);
   // The norm, an exact integer.
   if (c->zero > 0) v.all_reduce += all_reduce(PTC_LIMBS, sizeof(int64_t), n);
   return v;
