@@ -36,9 +36,10 @@ static bool stays_in_stage(const ptc_plan_t *plan, const ptc_step_t *step) {
 // --- streams
 
 static bool shares_stream(const ptc_step_t *a, const ptc_step_t *b) {
-  if (a->kind != b->kind) return false;
-  // One communicator for each direction of a pipeline's messages.
-  if (a->kind != PTC_STEP_COLLECTIVE) return true;
+  // A pipeline's messages have one communicator, which keeps their order: a receive does not overtake the sends before it.
+  const bool messages = a->kind != PTC_STEP_COLLECTIVE;
+  if (messages || b->kind != PTC_STEP_COLLECTIVE)
+    return messages == (b->kind != PTC_STEP_COLLECTIVE);
   const ptc_collective_t *x = a->collective, *y = b->collective;
   bool same = x->num_axes == y->num_axes;
   for (int32_t i = 0; same && i < x->num_axes; ++i)
