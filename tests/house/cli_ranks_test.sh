@@ -65,6 +65,13 @@ same dp.run/ckpt/step-00000008/model.safetensors p/ckpt/step-00000008/model.safe
 same dp.run/ckpt/step-00000008/optimizer.safetensors p/ckpt/step-00000008/optimizer.safetensors
 expect 0 '' 'ptc run dp -q --data=train.txt --threads=4 --run-dir=t4'
 same dp.run/ckpt/step-00000008/model.safetensors t4/ckpt/step-00000008/model.safetensors
+
+# --- communication while kernels compute: the same bits
+expect 0 '' 'ptc model.ptm -q --parallel dp=2,zero=3,overlap=on -o behind'
+expect 0 '1 turn ahead; after' 'ptc show behind schedule'
+expect 0 'proved' 'ptc verify behind'
+expect 0 'loss' 'ptc run behind -q --data=train.txt'
+same dp.run/ckpt/step-00000008/model.safetensors behind.run/ckpt/step-00000008/model.safetensors
 expect 0 'val loss' 'ptc run dp --data=train.txt --val=val.txt --eval-every=4 --run-dir=v --steps=4'
 expect 0 '' '[ "$(grep -c train v/metrics.jsonl)" = 4 ]'
 expect 0 'planned' 'ptc run dp -q --data=train.txt --run-dir=prof --profile'
