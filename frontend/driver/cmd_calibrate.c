@@ -52,7 +52,7 @@ static const constant_t constants[] = {
     {"launch_s", offsetof(ptc_stack_t, launch_s), 0, 60e-6, 4e-6},
     {"attention_rate", offsetof(ptc_stack_t, attention_rate), 0.2, 1.2, 0.1},
     {"hidden_late", offsetof(ptc_stack_t, hidden_late), 0, 1, 0.2},
-    {"hidden_inner", offsetof(ptc_stack_t, hidden_inner), 0, 1, 0.2},
+    {"late_rate", offsetof(ptc_stack_t, late_rate), 0.05, 1, 0.2},
 };
 enum { NUM_CONSTANTS = sizeof(constants) / sizeof(*constants) };
 

@@ -44,7 +44,7 @@ static const struct {
     {{"torchtitan", NULL}, 0, 9999, "torchtitan"},
     {{"functional_tests", NULL}, 0, 9999, "megatron-deterministic"},
     {{"InternEvo", NULL}, 0, 9999, "internevo"},
-    {{"NeMo-Megatron-Launcher", NULL}, 0, 9999, "megatron-2022"},
+    {{"NeMo-Megatron-Launcher", NULL}, 0, 9999, "nemo-megatron-2022"},
     {{"2205.05198", NULL}, 0, 9999, "megatron-2022"},
     {{"Korthikanti", NULL}, 0, 9999, "megatron-2022"},
     {{"tables.tex", NULL}, 0, 9999, "megatron-2020"},
@@ -62,6 +62,9 @@ static const struct {
 
 static const ptc_stack_t *find_stack(const reader_t *r) {
   const int64_t year = whole(r, "year", 2021), zero = whole(r, "zero_or_fsdp_stage", 0);
+  // The short form is of runs of Megatron-DeepSpeed (VIA-Research/vTrain).
+  if (!*r->run->source && ptc_csv_table_find(r->table, "step_time_ms") >= 0)
+    return ptc_stack_find("megatron-deepspeed");
   // Parameters that no axis of the model shares, of those days: DeepSpeed.
   if (year <= 2022 && zero == 3 && whole(r, "tp", 1) == 1 && whole(r, "pp", 1) == 1 &&
       !strstr(r->run->source, "llm-foundry"))

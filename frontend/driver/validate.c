@@ -108,6 +108,11 @@ static bool prepare(ptc_validator_t *v, ptc_measured_run_t *run, ptc_prepared_t 
         continue;
       choice.micro_batch = mb;
       choice.recompute = mode;
+      choice.recompute_turns = -1;
+      if (mode == PTC_RECOMPUTE_SELECTIVE && stack.halves_selective) {
+        choice.recompute = PTC_RECOMPUTE_FULL;
+        choice.recompute_turns = (run->shape.layers / choice.size[PTC_AXIS_PP] + 1) / 2;
+      }
       ptc_alternative_t *next = &out->items[out->count];
       *next = (ptc_alternative_t){.choice = choice};
       if (ptc_layout_pieces(work, &v->arena, &choice, stack.saves, &next->pieces) == PTC_OK)
@@ -134,6 +139,8 @@ bool ptc_validate_predict(const ptc_prepared_t *row, const ptc_stack_t *base,
     ptc_prediction_t own;
     if (!ptc_predict(&row->items[i].pieces, row->cluster, &stack, &row->items[i].choice, &own))
       continue;
+    // What the authors ran did fit: the estimate may be a tenth too high.
+    own.fits = own.memory_bytes <= 1.1 * own.capacity_bytes;
     const ptc_prediction_t *best = &out->predicted;
     if (any && !(own.fits && !best->fits) && !(own.fits == best->fits && own.step_s < best->step_s))
       continue;

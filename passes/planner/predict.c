@@ -48,9 +48,10 @@ static double net(const predict_t *p, ptc_net_kind_t kind, ptc_group_shape_t sha
                   double *sms) {
   ptc_net_info_t info = {0};
   const double seconds = ptc_net_seconds(p->cluster, kind, shape, bytes, &info);
+  const double slow = seconds / p->stack->late_rate;
   const double part = p->device->sms > 0 ? (double)info.channels / p->device->sms : 0;
   *sms = part > *sms ? part : *sms;
-  return seconds;
+  return slow;
 }
 
 // Of one turn of the group's parameters, or of |turns| at once.
@@ -127,6 +128,11 @@ static double replicas(const predict_t *p, uint32_t axes) {
   return n;
 }
 
+// A framework keeps gradients in the dtype in which it sums them; ours are what the program says.
+static double grad_memory(const predict_t *p, const ptc_param_group_t *group) {
+  return p->stack->saves == PTC_SAVE_PTC ? group->grad_bytes : group->params * p->stack->grad_bytes;
+}
+
 static memory_t memory_of(const predict_t *p, int64_t stage) {
   memory_t sum = {0};
   const int64_t zero = p->choice->zero;
@@ -141,7 +147,7 @@ static memory_t memory_of(const predict_t *p, int64_t stage) {
       if (group->shared_with >= 0 && count_on(p, group->shared_with, stage) > 0) continue;
       const double n = replicas(p, group->axes), t = (double)turns;
       sum.params += t * group->param_bytes / (zero >= 3 ? n : 1);
-      sum.grads += t * group->grad_bytes / (zero >= 2 ? n : 1);
+      sum.grads += t * grad_memory(p, group) / (zero >= 2 ? n : 1);
       sum.states += t * group->state_bytes / (zero >= 1 ? n : 1);
     }
     if (zero >= 3)
@@ -319,8 +325,8 @@ bool ptc_predict_timed(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *
   return true;
 }
 
-bool ptc_predict(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster, const ptc_stack_t *stack,
-                 const ptc_choice_t *choice, ptc_prediction_t *out) {
+bool ptc_predict(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
+                 const ptc_stack_t *stack, const ptc_choice_t *choice, ptc_prediction_t *out) {
   ptc_piece_time_t times[PTC_MAX_PIECES];
   ptc_predict_pieces(pieces, cluster, stack, choice, times);
   return ptc_predict_timed(pieces, times, cluster, stack, choice, out);

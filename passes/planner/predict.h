@@ -32,8 +32,8 @@ typedef struct ptc_piece_time_s {
 
 // False: fewer turns than parts of the pipeline, or more parts than PTC_MAX_PARTS. Mixed clusters: the slowest device
 // and the smallest memory count. Allocates nothing.
-bool ptc_predict(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster, const ptc_stack_t *stack,
-                 const ptc_choice_t *choice, ptc_prediction_t *out);
+bool ptc_predict(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
+                 const ptc_stack_t *stack, const ptc_choice_t *choice, ptc_prediction_t *out);
 
 // The same in two halves: the first does not depend on zero, schedule, chunks, cuts, nor, but through where groups lie,
 // on dp and pp. |times|: pieces->count of them.

@@ -27,6 +27,41 @@ static double cast_bytes(const ptc_kernel_work_t *work) {
   return operands * (work->batch > 0 ? (double)work->batch : 1) * (2 + 2);
 }
 
+// What a framework launches beside or instead of a fused kernel: that of a memory-bound one moves more, a product's
+// prologue and epilogue are kernels of their own.
+static double unfused_seconds(const timing_t *t, ptc_kernel_work_t *work, bool is_gemm) {
+  if (work->unfused_bytes <= work->bytes && work->ops <= 1) return 0;
+  double more = work->unfused_bytes - work->bytes;
+  if (is_gemm) {
+    const double batch = work->batch > 0 ? (double)work->batch : 1;
+    const double plain = 2 * batch *
+                         ((double)work->m * (double)work->k + (double)work->k * (double)work->n +
+                          (double)work->m * (double)work->n);
+    more = work->unfused_bytes - plain;
+  }
+  const double launches = work->ops > 1 ? work->ops - 1 : 0;
+  double seconds = t->stack->unfused * launches *
+                   (t->options.launch_s < 0 ? t->device->launch_s : t->options.launch_s);
+  if (more <= 0) return seconds;
+  if (work->kind == PTC_KW_MEMORY) {
+    work->bytes += t->stack->unfused * more;
+  } else if (t->stack->unfused > 0) {
+    const ptc_kernel_work_t extra = {.kind = PTC_KW_MEMORY, .bytes = t->stack->unfused * more};
+    const ptc_kernel_options_t options = {.launch_s = 0};
+    seconds += ptc_kernel_seconds(t->device, &extra, &options);
+  }
+  return seconds;
+}
+
+// FlashAttention 2 on Hopper, and 2 and 3 on Blackwell, beside those made for them (hardware.md 4.3: 330 of 630 TFLOP/s
+// both ways; FA4 on B200 is 1.9 times FA3 on H200, whose peak is 2.3 times lower).
+static double attention_share(const timing_t *t) {
+  const int32_t generation = t->stack->attention;
+  if (generation == 0) return 1;
+  if (t->device->arch >= 100) return generation >= 4 ? 1 : generation == 3 ? 0.6 : 0.35;
+  return t->device->arch >= 90 && generation < 3 ? 0.52 : 1;
+}
+
 static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, bool repeats) {
   ptc_kernel_work_t own = *work;
   double seconds = 0;
@@ -38,17 +73,11 @@ static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, b
       seconds += ptc_kernel_seconds(t->device, &cast, &t->options);
     }
   }
-  if (is_gemm) {
-    own.accumulates_f32 = own.accumulates_f32 && t->stack->wgrad_f32;
-  } else if (own.kind == PTC_KW_MEMORY && own.unfused_bytes > own.bytes) {
-    own.bytes += t->stack->unfused * (own.unfused_bytes - own.bytes);
-    if (own.ops > 1)
-      seconds += t->stack->unfused * (own.ops - 1) *
-                 (t->options.launch_s < 0 ? t->device->launch_s : t->options.launch_s);
-  }
+  if (is_gemm) own.accumulates_f32 = own.accumulates_f32 && t->stack->wgrad_f32;
+  seconds += unfused_seconds(t, &own, is_gemm);
   double one = ptc_kernel_seconds(t->device, &own, &t->options);
   if (own.kind == PTC_KW_ATTENTION || own.kind == PTC_KW_ATTENTION_GRAD)
-    one /= t->stack->attention_rate;
+    one /= t->stack->attention_rate * attention_share(t);
   return (seconds + one) * work->times;
 }
 

@@ -16,17 +16,21 @@ typedef struct ptc_stack_s {
   ptc_save_profile_t saves;
   int32_t gemm_precision;  // ptc_precision_t of products inside repeats; -1: the program's
   bool unfused_attention;  // scores go through memory
-  double grad_bytes;       // of an element that is summed over replicas
-  bool wgrad_f32;          // weight gradients are added up in f32 by the product itself
-  bool keeps_gathered;     // zero 3: gathered parameters stay until the backward pass
-  bool gathers_in_turn;    // zero 1: each rank broadcasts its part after the others'
-  bool splits_sends;       // pipeline: each rank of tp sends its part, the receivers gather
+  int32_t
+      attention;  // generation of the attention kernels: FlashAttention 2, 3, 4 or equal; 0: the device's best
+  bool halves_selective;  // selective recompute takes every second layer whole
+  double grad_bytes;      // of an element that is summed over replicas
+  bool wgrad_f32;         // weight gradients are added up in f32 by the product itself
+  bool keeps_gathered;    // zero 3: gathered parameters stay until the backward pass
+  bool gathers_in_turn;   // zero 1: each rank broadcasts its part after the others'
+  bool splits_sends;      // pipeline: each rank of tp sends its part, the receivers gather
+  double hidden_inner;    // part of tp, cp, ep and pp traffic that its kernels hide
   // Constants.
   double unfused;         // memory-bound kernels: 0 moves what fused ones do, 1 what single ones do
   double launch_s;        // between two kernels; < 0: the device's
   double attention_rate;  // of the device's best attention
   double hidden_late;     // part of gradient and parameter traffic that can hide behind computing
-  double hidden_inner;    // part of tp, cp, ep and pp traffic that can
+  double late_rate;       // of that traffic: of the rate of one large message
   double allocator;       // reserved memory to memory in use
 } ptc_stack_t;
 

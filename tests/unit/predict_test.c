@@ -97,9 +97,9 @@ static void test_stacks(void) {
   for (int32_t i = 0; i < ptc_num_stacks; i++) {
     const ptc_stack_t *s = &ptc_stacks[i];
     UNIT_CHECK(ptc_stack_find(s->name) == s, s->name);
-    UNIT_CHECK(s->unfused >= 0 && s->attention_rate > 0 && s->hidden_late >= 0 &&
-                   s->hidden_late <= 1 && s->hidden_inner >= 0 && s->hidden_inner <= 1 &&
-                   s->allocator >= 1,
+    UNIT_CHECK(s->unfused >= 0 && s->attention_rate > 0 && s->late_rate > 0 &&
+                   s->hidden_late >= 0 && s->hidden_late <= 1 && s->hidden_inner >= 0 &&
+                   s->hidden_inner <= 1 && s->allocator >= 1,
                s->name);
   }
   CU_ASSERT_PTR_NULL(ptc_stack_find("megatron"));
