@@ -62,18 +62,15 @@ done
 
 # --- kills: ranks are processes; every step writes a checkpoint, so that an instant may be inside of one
 run_killed() {  # run_killed PLAN RUN SECONDS WHO
-  ptc run "$1" -q --data=train.txt --run-dir="$2" --resume --save-every=1 --ranks-as=processes >/dev/null 2>"$2.err" &
+  setsid ptc run "$1" -q --data=train.txt --run-dir="$2" --resume --save-every=1 --ranks-as=processes >/dev/null 2>"$2.err" &
   local pid=$! victim
   sleep "$3"
   if [ "$4" = one ]; then
     victim=$(pgrep -P $pid | shuf -n 1 --random-source=<(yes "$seed$3"))
     [ -n "$victim" ] && kill -KILL "$victim" 2>/dev/null || return 2
   else
-    # The parent first: it cannot see that its ranks die.
-    local ranks
-    ranks=$(pgrep -P $pid)
-    # shellcheck disable=SC2086
-    kill -KILL $pid $ranks 2>/dev/null || return 2
+    # With its group: also ranks that it has just begun.
+    kill -KILL -- -$pid 2>/dev/null || return 2
   fi
   local begin=$SECONDS
   wait $pid 2>/dev/null
