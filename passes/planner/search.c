@@ -78,7 +78,7 @@ static bool lay_out(search_t *s, const ptc_choice_t *choice, ptc_arena_t *arena,
   // Where groups of tp, cp and ep lie depends on the product of dp and pp alone.
   ptc_choice_t placed = *choice;
   placed.size[PTC_AXIS_DP] = s->devices / (choice->size[PTC_AXIS_TP] * choice->size[PTC_AXIS_CP] *
-                                           choice->size[PTC_AXIS_EP]);
+                                           choice->size[PTC_AXIS_EP] * choice->size[PTC_AXIS_PP]);
   ptc_predict_pieces(&out->pieces, s->cluster, s->stack, &placed, out->times);
   double seconds = 0, again = 0;
   for (int32_t i = 0; i < out->pieces.count; i++) {
@@ -152,7 +152,7 @@ static int32_t choose_sets(search_t *s, ptc_choice_t choice, uint32_t *sets) {
   const int32_t bits = s->work->num_names < 12 ? s->work->num_names : 12;
   rated_t kept[64];
   int32_t count = 0;
-  for (uint32_t set = 1; set < 1u << bits; set++) {
+  for (uint32_t set = 0; set < 1u << bits; set++) {  // 0: all ranks of tp do the same
     rated_t own;
     if (!rate(s, choice, set, micro, &own)) continue;
     bool beaten = false;
@@ -379,7 +379,16 @@ static void try_splits(search_t *s, const layout_t *layout) {
       choice.cuts = s->fixed->cuts;
       choice.num_cuts = s->fixed->num_cuts;
     }
-    try_schedules(s, layout, choice);
+    if (choice.size[PTC_AXIS_DP] == 1) {
+      try_schedules(s, layout, choice);
+      continue;
+    }
+    // Over dp there are sums of gradients, and more; what is left out makes |layout| a bound.
+    if (hopeless(s, layout->work)) continue;
+    ptc_arena_t scratch = {0};
+    layout_t own;
+    if (lay_out(s, &choice, &scratch, &own)) try_schedules(s, &own, choice);
+    ptc_arena_deinit(&scratch);
   }
 }
 
