@@ -104,15 +104,15 @@ static void keep_layout(search_t *s, const layout_t *layout) {
   s->layouts[s->num_layouts++] = *layout;
 }
 
-// What a set of names costs, in time and in memory of parameters and of what is saved.
+// What a set of names costs, in time and in memory of parameters, of what is saved and of what lives besides.
 typedef struct rated_s {
   uint32_t set;
-  double seconds[2], params, saved;
+  double seconds[2], params, saved, peak;
 } rated_t;
 
 static bool dominates(const rated_t *a, const rated_t *b) {
   return a->seconds[0] <= b->seconds[0] && a->seconds[1] <= b->seconds[1] &&
-         a->params <= b->params && a->saved <= b->saved;
+         a->params <= b->params && a->saved <= b->saved && a->peak <= b->peak;
 }
 
 static bool rate(search_t *s, ptc_choice_t choice, uint32_t set, const int64_t *micro,
@@ -129,11 +129,16 @@ static bool rate(search_t *s, ptc_choice_t choice, uint32_t set, const int64_t *
       const ptc_piece_t *piece = &layout.pieces.items[p];
       out->params += (double)piece->count * (piece->param_bytes + piece->state_bytes);
       out->saved += (double)piece->count * piece->saved_bytes[PTC_RECOMPUTE_NONE];
+      out->peak = fmax(out->peak, fmax(piece->peak_forward_bytes, piece->peak_backward_bytes));
     }
     ptc_arena_deinit(&scratch);
     if (!ok) return false;
   }
   return true;
+}
+
+static double worth(const search_t *s, const rated_t *r) {
+  return s->objective == PTC_OBJECTIVE_MEMORY ? r->params + r->saved + r->peak : r->seconds[0];
 }
 
 // The sets of names that may be best for some micro-batch: none of them is beaten in time, at the smallest and at a
@@ -164,12 +169,12 @@ static int32_t choose_sets(search_t *s, ptc_choice_t choice, uint32_t *sets) {
     count = left;
     if (count < 64) kept[count++] = own;
   }
-  // The fastest first.
+  // The best by the objective first.
   int32_t num = 0;
   while (count > 0 && num < MAX_SETS) {
     int32_t best = 0;
     for (int32_t i = 1; i < count; i++)
-      if (kept[i].seconds[0] < kept[best].seconds[0]) best = i;
+      if (worth(s, &kept[i]) < worth(s, &kept[best])) best = i;
     sets[num++] = kept[best].set;
     kept[best] = kept[--count];
   }
