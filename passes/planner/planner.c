@@ -39,31 +39,6 @@ void ptc_planner_read_fixed(const ptc_module_t *module, const ptc_work_t *work, 
   }
 }
 
-static void set_int(ptc_module_t *module, const char *name, int64_t value) {
-  ptc_attrs_set_int(module, &module->config, name, value);
-}
-
-static void write_config(ptc_module_t *module, const ptc_work_t *work, const ptc_choice_t *choice) {
-  for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++)
-    set_int(module, ptc_device_axis_names[a], choice->size[a]);
-  set_int(module, "zero", choice->zero);
-  set_int(module, "micro_batch", choice->micro_batch);
-  ptc_attrs_set_bool(module, &module->config, "sequence_parallel", choice->sequence_parallel);
-  ptc_attrs_set_string(module, &module->config, "recompute", modes[choice->recompute]);
-  if (choice->size[PTC_AXIS_PP] > 1) {
-    ptc_attrs_set_string(module, &module->config, "schedule", ptc_schedule_name(choice->schedule));
-    if (choice->schedule == PTC_SCHEDULE_INTERLEAVED) set_int(module, "chunks", choice->chunks);
-  }
-  if (choice->size[PTC_AXIS_TP] == 1) return;
-  uint32_t set = 0;
-  for (int32_t p = 0; p < work->num_pieces; p++) set |= choice->names[p];
-  ptc_str_t names = {0};
-  for (int32_t i = 0; i < work->num_names; i++)
-    if (set >> i & 1) ptc_str_printf(&names, "%s%s", names.len ? " " : "", work->names[i].name);
-  ptc_attrs_set_string(module, &module->config, "tp_dims", names.data ? names.data : "");
-  ptc_str_deinit(&names);
-}
-
 // --- words
 
 void ptc_choice_print(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_t *out) {
@@ -140,8 +115,7 @@ ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
                      world, planner->work->batch);
   PTC_TRY(status);
   if (!planner->found.feasible) return no_room(planner, module);
-  write_config(module, planner->work, &planner->found.best.choice);
-  return PTC_OK;
+  return ptc_work_write_choice(planner->work, &planner->found.best.choice, module);
 }
 
 ptc_status_t ptc_planner_choose_hook(void *planner, ptc_module_t *module) {

@@ -19,8 +19,8 @@ typedef struct predict_s {
   const ptc_choice_t *choice;
   const ptc_device_model_t *device;
   const ptc_piece_time_t *times;
-  const ptc_part_range_t *parts;
-  int64_t num_stages, num_parts, micro_batches;
+  int64_t num_stages, micro_batches;
+  const ptc_stage_pieces_t *counts;  // of each stage
 } predict_t;
 
 // How much of its turns a piece computes again, if the choice says "of so many turns on a stage".
@@ -30,10 +30,36 @@ static double again_share(const predict_t *p, int64_t turns) {
 }
 
 static int64_t count_on(const predict_t *p, int32_t piece, int64_t stage) {
-  int64_t sum = 0;
-  for (int64_t part = stage; part < p->num_parts; part += p->num_stages)
-    sum += ptc_part_count(p->pieces, piece, p->parts[part], part == 0, part == p->num_parts - 1);
-  return sum;
+  return p->counts[stage].times[piece];
+}
+
+static void count_all(const ptc_work_pieces_t *pieces, const ptc_part_range_t *parts,
+                      int64_t num_parts, int64_t num_stages, ptc_stage_pieces_t *out) {
+  memset(out, 0, sizeof(*out) * (size_t)num_stages);
+  int64_t begin = 0;
+  for (int32_t i = 0; i < pieces->count; i++) {
+    const ptc_piece_t *piece = &pieces->items[i];
+    const int64_t end = begin + (ptc_piece_repeats(piece) ? piece->count : 0);
+    for (int64_t part = 0; part < num_parts; part++) {
+      int64_t own;
+      if (ptc_piece_repeats(piece)) {
+        const int64_t from = parts[part].from > begin ? parts[part].from : begin;
+        const int64_t to = parts[part].to < end ? parts[part].to : end;
+        own = to > from ? to - from : 0;
+      } else {  // stands with the turn after it, or with the last one
+        own = (begin >= parts[part].from || part == 0) &&
+              (begin < parts[part].to || part == num_parts - 1);
+      }
+      out[part % num_stages].times[i] += (int32_t)own;
+    }
+    begin = end;
+  }
+}
+
+// Whether a stage has what the one before it has: then it takes the same time, and no more memory.
+static bool like_before(const predict_t *p, int64_t stage) {
+  return stage > 0 && memcmp(p->counts[stage].times, p->counts[stage - 1].times,
+                             sizeof(*p->counts->times) * (size_t)p->pieces->count) == 0;
 }
 
 // --- traffic of gradients and parameters
@@ -174,6 +200,7 @@ static void add_memory(const predict_t *p, ptc_prediction_t *out) {
   for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) communicators += p->choice->size[a] > 1;
   out->fixed_bytes = context + buffers * communicators;
   for (int64_t s = 0; s < p->num_stages; s++) {
+    if (like_before(p, s)) continue;
     const memory_t own = memory_of(p, s);
     const double sum =
         (own.params + own.grads + own.states + own.saved + own.temp) * p->stack->allocator +
@@ -242,33 +269,34 @@ static void add_stage(const predict_t *p, int64_t stage, double hop, stage_t *ou
   }
 }
 
-static double hop_seconds(const predict_t *p) {
-  if (p->num_stages == 1) return 0;
+double ptc_predict_hop(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
+                       const ptc_stack_t *stack, const ptc_choice_t *choice) {
+  if (choice->size[PTC_AXIS_PP] == 1) return 0;
   double bytes = 0;
-  for (int32_t i = 0; i < p->pieces->count; i++)
-    bytes = fmax(bytes, p->pieces->items[i].boundary_bytes);
-  const double tp = (double)p->choice->size[PTC_AXIS_TP];
-  const bool split = p->stack->splits_sends && !p->choice->sequence_parallel && tp > 1;
-  const ptc_group_shape_t shape = ptc_send_shape(p->cluster, p->choice->size, 1u << PTC_AXIS_PP);
-  double seconds =
-      ptc_net_seconds(p->cluster, PTC_NET_SEND, shape, split ? bytes / tp : bytes, NULL);
+  for (int32_t i = 0; i < pieces->count; i++) bytes = fmax(bytes, pieces->items[i].boundary_bytes);
+  const double tp = (double)choice->size[PTC_AXIS_TP];
+  const bool split = stack->splits_sends && !choice->sequence_parallel && tp > 1;
+  const ptc_group_shape_t shape = ptc_send_shape(cluster, choice->size, 1u << PTC_AXIS_PP);
+  double seconds = ptc_net_seconds(cluster, PTC_NET_SEND, shape, split ? bytes / tp : bytes, NULL);
   if (split)
-    seconds += ptc_net_seconds(p->cluster, PTC_NET_ALL_GATHER,
-                               ptc_group_shape(p->cluster, p->choice->size, 1u << PTC_AXIS_TP),
-                               bytes, NULL);
-  return seconds * (1 - p->stack->hidden_inner);
+    seconds +=
+        ptc_net_seconds(cluster, PTC_NET_ALL_GATHER,
+                        ptc_group_shape(cluster, choice->size, 1u << PTC_AXIS_TP), bytes, NULL);
+  return seconds * (1 - stack->hidden_inner);
 }
 
 static void add_time(const predict_t *p, ptc_prediction_t *out) {
   double f[PTC_MAX_STAGES], b[PTC_MAX_STAGES], w[PTC_MAX_STAGES];
-  const double hop = hop_seconds(p), m = (double)p->micro_batches;
+  const double hop = ptc_predict_hop(p->pieces, p->cluster, p->stack, p->choice);
+  const double m = (double)p->micro_batches;
   double slowest = -1, end = 0, flops = 0;
-  stage_t worst = {0};
+  stage_t worst = {0}, stage = {0};
   for (int64_t s = 0; s < p->num_stages; s++) {
-    stage_t stage;
-    add_stage(p, s, hop, &stage);
-    stage.late = late_seconds(p, s, &stage);
-    stage.optimizer = optimizer_seconds(p, s);
+    if (!like_before(p, s)) {
+      add_stage(p, s, hop, &stage);
+      stage.late = late_seconds(p, s, &stage);
+      stage.optimizer = optimizer_seconds(p, s);
+    }
     f[s] = stage.f;
     b[s] = stage.b;
     w[s] = stage.w;
@@ -298,36 +326,50 @@ static void add_time(const predict_t *p, ptc_prediction_t *out) {
       (double)(p->pieces->work->batch * p->pieces->work->tokens_per_sample) / out->step_s;
 }
 
-bool ptc_predict_timed(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
-                       const ptc_cluster_t *cluster, const ptc_stack_t *stack,
-                       const ptc_choice_t *choice, ptc_prediction_t *out) {
-  *out = (ptc_prediction_t){0};
-  ptc_part_range_t parts[PTC_MAX_PARTS];
-  predict_t p = {.pieces = pieces,
-                 .cluster = cluster,
-                 .stack = stack,
-                 .choice = choice,
-                 .device = ptc_predict_device(cluster, pieces->work->precision),
-                 .times = times,
-                 .parts = parts,
-                 .num_stages = choice->size[PTC_AXIS_PP],
-                 .num_parts = choice->size[PTC_AXIS_PP] * choice->chunks,
-                 .micro_batches = pieces->micro_batches};
-  if (p.num_stages > PTC_MAX_STAGES || p.num_parts > PTC_MAX_PARTS) return false;
-  double costs[PTC_MAX_PIECES];
+static void turn_costs(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
+                       double *costs) {
   for (int32_t i = 0; i < pieces->count; i++) {
     costs[i] = times[i].forward + times[i].backward + times[i].weight_grad + times[i].again;
     for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) costs[i] += times[i].exposed[a];
   }
-  if (!ptc_predict_cuts(pieces, choice, costs, p.num_parts, parts)) return false;
-  add_time(&p, out);
-  add_memory(&p, out);
+}
+
+bool ptc_predict_stages(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
+                        const ptc_choice_t *choice, ptc_stage_pieces_t *out) {
+  const int64_t num_stages = choice->size[PTC_AXIS_PP], num_parts = num_stages * choice->chunks;
+  if (num_stages > PTC_MAX_STAGES || num_parts > PTC_MAX_PARTS) return false;
+  double costs[PTC_MAX_PIECES];
+  ptc_part_range_t parts[PTC_MAX_PARTS];
+  turn_costs(pieces, times, costs);
+  if (!ptc_predict_cuts(pieces, choice, costs, num_parts, parts)) return false;
+  count_all(pieces, parts, num_parts, num_stages, out);
   return true;
+}
+
+void ptc_predict_timed(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
+                       const ptc_stage_pieces_t *stages, const ptc_cluster_t *cluster,
+                       const ptc_stack_t *stack, const ptc_choice_t *choice, bool only_if_fits,
+                       ptc_prediction_t *out) {
+  *out = (ptc_prediction_t){0};
+  const predict_t p = {.pieces = pieces,
+                       .cluster = cluster,
+                       .stack = stack,
+                       .choice = choice,
+                       .device = ptc_predict_device(cluster, pieces->work->precision),
+                       .times = times,
+                       .num_stages = choice->size[PTC_AXIS_PP],
+                       .micro_batches = pieces->micro_batches,
+                       .counts = stages};
+  add_memory(&p, out);
+  if (out->fits || !only_if_fits) add_time(&p, out);
 }
 
 bool ptc_predict(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                  const ptc_stack_t *stack, const ptc_choice_t *choice, ptc_prediction_t *out) {
   ptc_piece_time_t times[PTC_MAX_PIECES];
   ptc_predict_pieces(pieces, cluster, stack, choice, times);
-  return ptc_predict_timed(pieces, times, cluster, stack, choice, out);
+  ptc_stage_pieces_t stages[PTC_MAX_STAGES];
+  if (!ptc_predict_stages(pieces, times, choice, stages)) return false;
+  ptc_predict_timed(pieces, times, stages, cluster, stack, choice, false, out);
+  return true;
 }

@@ -40,11 +40,24 @@ bool ptc_predict(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
 void ptc_predict_pieces(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                         const ptc_stack_t *stack, const ptc_choice_t *choice,
                         ptc_piece_time_t *times);
-bool ptc_predict_timed(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
-                       const ptc_cluster_t *cluster, const ptc_stack_t *stack,
-                       const ptc_choice_t *choice, ptc_prediction_t *out);
-
 enum { PTC_MAX_STAGES = 1024, PTC_MAX_PARTS = 4096 };
+// How often a stage of the pipeline has each piece.
+typedef struct ptc_stage_pieces_s {
+  int32_t times[PTC_MAX_PIECES];
+} ptc_stage_pieces_t;
+// Of the choice's cuts, or of those whose slowest part is fastest; they do not depend on zero and recompute_turns. |out|:
+// pp of them. False as above.
+bool ptc_predict_stages(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
+                        const ptc_choice_t *choice, ptc_stage_pieces_t *out);
+// |only_if_fits|: where memory does not suffice, time is left out.
+void ptc_predict_timed(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
+                       const ptc_stage_pieces_t *stages, const ptc_cluster_t *cluster,
+                       const ptc_stack_t *stack, const ptc_choice_t *choice, bool only_if_fits,
+                       ptc_prediction_t *out);
+
+// Seconds of one message between stages that nothing hides; 0 without a pipeline.
+double ptc_predict_hop(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
+                       const ptc_stack_t *stack, const ptc_choice_t *choice);
 
 // Seconds of a pipeline over |stages| stages whose micro-batch takes f[s], b[s] (inputs' gradients), w[s] (weights'
 // gradients): exact where all stages are equal (planners.md C8), else an upper bound. |hop|: exposed seconds of a

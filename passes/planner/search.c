@@ -18,6 +18,12 @@ const ptc_fixed_t ptc_fixed_nothing = {
 
 enum { MAX_SETS = 6, MAX_DIVISORS = 512 };
 
+// A layout before it is needed again.
+typedef struct rough_s {
+  ptc_choice_t choice;
+  double work;
+} rough_t;
+
 // A layout: everything on which the times of pieces depend.
 typedef struct layout_s {
   ptc_choice_t choice;  // dp, pp, zero, schedule open
@@ -36,7 +42,8 @@ typedef struct search_s {
   int64_t devices;
   double capacity, price;
   ptc_arena_t *arena;
-  layout_t *layouts;
+  ptc_stage_pieces_t stages[PTC_MAX_STAGES];  // of the split at hand
+  rough_t *layouts;
   int32_t num_layouts, capacity_layouts;
   ptc_search_result_t *out;
 } search_t;
@@ -97,11 +104,11 @@ static bool lay_out(search_t *s, const ptc_choice_t *choice, ptc_arena_t *arena,
 static void keep_layout(search_t *s, const layout_t *layout) {
   if (s->num_layouts == s->capacity_layouts) {
     s->capacity_layouts = s->capacity_layouts ? 2 * s->capacity_layouts : 256;
-    layout_t *grown = PTC_ARENA_ARRAY(s->arena, layout_t, s->capacity_layouts);
+    rough_t *grown = PTC_ARENA_ARRAY(s->arena, rough_t, s->capacity_layouts);
     if (s->num_layouts) memcpy(grown, s->layouts, sizeof(*grown) * (size_t)s->num_layouts);
     s->layouts = grown;
   }
-  s->layouts[s->num_layouts++] = *layout;
+  s->layouts[s->num_layouts++] = (rough_t){layout->choice, layout->work};
 }
 
 // What a set of names costs, in time and in memory of parameters, of what is saved and of what lives besides.
@@ -171,7 +178,8 @@ static int32_t choose_sets(search_t *s, ptc_choice_t choice, uint32_t *sets) {
   }
   // The best by the objective first.
   int32_t num = 0;
-  while (count > 0 && num < MAX_SETS) {
+  const int32_t most = s->devices > 16 ? 2 : MAX_SETS;
+  while (count > 0 && num < most) {
     int32_t best = 0;
     for (int32_t i = 1; i < count; i++)
       if (worth(s, &kept[i]) < worth(s, &kept[best])) best = i;
@@ -179,6 +187,22 @@ static int32_t choose_sets(search_t *s, ptc_choice_t choice, uint32_t *sets) {
     kept[best] = kept[--count];
   }
   return num;
+}
+
+// Bytes that some device needs at least, whatever dp, pp and zero are: what one turn needs, and half of what all stages
+// together save divided evenly (no stage may have less than the half of its share of turns).
+static double least_bytes(const search_t *s, const layout_t *layout) {
+  const ptc_choice_t *c = &layout->choice;
+  double most = 0, saved = 0;
+  for (int32_t i = 0; i < layout->pieces.count; i++) {
+    const ptc_piece_t *piece = &layout->pieces.items[i];
+    most = fmax(most, fmax(piece->peak_forward_bytes, piece->peak_backward_bytes));
+    saved += (double)piece->count * piece->saved_bytes[c->recompute];
+  }
+  const double in_flight = (double)s->work->batch *
+                           (double)(c->size[PTC_AXIS_TP] * c->size[PTC_AXIS_CP]) /
+                           ((double)c->micro_batch * (double)s->devices);
+  return fmax(most, 0.5 * saved * fmin(1, in_flight));
 }
 
 static void add_layouts(search_t *s, const ptc_choice_t *base, const uint32_t *sets,
@@ -191,19 +215,50 @@ static void add_layouts(search_t *s, const ptc_choice_t *base, const uint32_t *s
       if (!open_or(s->fixed->micro_batch, micros[i]) ||
           s->work->batch % (least_replicas * micros[i]))
         continue;
+      // A larger micro-batch needs more: where no mode fits, none of those that follow does.
+      int too_much = 0;
       for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++) {
         if (s->fixed->recompute >= 0 && s->fixed->recompute != mode) continue;
         ptc_choice_t choice = *base;
         choice.micro_batch = micros[i];
         choice.recompute = mode;
         set_names(&choice, sets[n]);
+        ptc_arena_t scratch = {0};
         layout_t layout;
-        if (lay_out(s, &choice, s->arena, &layout)) keep_layout(s, &layout);
+        const bool possible = lay_out(s, &choice, &scratch, &layout);
+        const double bytes = possible ? least_bytes(s, &layout) : 0;
+        ptc_arena_deinit(&scratch);
+        if (!possible) continue;
+        if (s->capacity > 0 && bytes > s->capacity && s->num_layouts > 0) {
+          s->out->pruned++;
+          too_much++;
+          continue;
+        }
+        keep_layout(s, &layout);
       }
+      if (too_much == PTC_NUM_RECOMPUTE_MODES || (too_much > 0 && s->fixed->recompute >= 0)) break;
     }
 }
 
+// Whether ep splits anything that dp does not: some traffic of its own, or parameters that its ranks do not share.
+static bool has_experts(search_t *s) {
+  ptc_choice_t choice = {
+      .size = {1, 1, 2, 1, 1}, .micro_batch = 1, .chunks = 1, .recompute_turns = -1};
+  ptc_arena_t scratch = {0};
+  layout_t layout;
+  bool any = false;
+  if (s->work->batch % 2 == 0 && lay_out(s, &choice, &scratch, &layout))
+    for (int32_t i = 0; i < layout.pieces.count && !any; i++) {
+      const ptc_piece_t *piece = &layout.pieces.items[i];
+      for (int32_t g = 0; g < piece->num_groups; g++)
+        any |= !(piece->groups[g].axes >> PTC_AXIS_EP & 1);
+    }
+  ptc_arena_deinit(&scratch);
+  return any;
+}
+
 static void find_layouts(search_t *s) {
+  const bool experts = s->fixed->size[PTC_AXIS_EP] > 0 || has_experts(s);
   int64_t sizes[MAX_DIVISORS];
   const int32_t count = divisors(s->devices, sizes);
   const int64_t *fixed = s->fixed->size;
@@ -225,7 +280,7 @@ static void find_layouts(search_t *s) {
         for (int32_t e = 0; e < count; e++) {
           if (!open_or(fixed[PTC_AXIS_CP], sizes[c]) || !open_or(fixed[PTC_AXIS_EP], sizes[e]))
             continue;
-          if (s->devices % (sizes[t] * sizes[c] * sizes[e])) continue;
+          if (s->devices % (sizes[t] * sizes[c] * sizes[e]) || (sizes[e] > 1 && !experts)) continue;
           choice.size[PTC_AXIS_CP] = sizes[c];
           choice.size[PTC_AXIS_EP] = sizes[e];
           add_layouts(s, &choice, sets, num_sets);
@@ -280,35 +335,41 @@ static void consider(search_t *s, const ptc_choice_t *choice, const ptc_predicti
   out->best = found;
 }
 
-static bool predict(search_t *s, const layout_t *layout, const ptc_choice_t *choice,
+static int64_t micro_batches(const search_t *s, const ptc_choice_t *choice) {
+  return s->work->batch /
+         (choice->size[PTC_AXIS_DP] * choice->size[PTC_AXIS_EP] * choice->micro_batch);
+}
+
+static void predict(search_t *s, const layout_t *layout, const ptc_choice_t *choice,
                     ptc_prediction_t *out) {
   s->out->predictions++;
   ptc_work_pieces_t pieces = layout->pieces;
   pieces.micro_batches = s->work->batch / (choice->size[PTC_AXIS_DP] * choice->size[PTC_AXIS_EP] *
                                            choice->micro_batch);
-  return ptc_predict_timed(&pieces, layout->times, s->cluster, s->stack, choice, out);
+  ptc_predict_timed(&pieces, layout->times, s->stages, s->cluster, s->stack, choice,
+                    s->out->feasible, out);
 }
 
 // Of a stage's turns as few are computed again as memory allows: each one less is faster and needs more.
-static void try_turns(search_t *s, const layout_t *layout, ptc_choice_t choice, int64_t most) {
+static bool try_turns(search_t *s, const layout_t *layout, ptc_choice_t choice, int64_t most) {
   ptc_prediction_t predicted;
   choice.recompute_turns = -1;
-  if (!predict(s, layout, &choice, &predicted)) return;
+  predict(s, layout, &choice, &predicted);
   consider(s, &choice, &predicted);
-  if (choice.recompute == PTC_RECOMPUTE_NONE || !predicted.fits ||
-      s->objective == PTC_OBJECTIVE_MEMORY)
-    return;
+  if (!predicted.fits) return false;
+  if (choice.recompute == PTC_RECOMPUTE_NONE || s->objective == PTC_OBJECTIVE_MEMORY) return true;
   int64_t low = 0, high = most;  // |high| fits
   while (high - low > 1) {
     const int64_t middle = (low + high) / 2;
     choice.recompute_turns = middle;
-    if (!predict(s, layout, &choice, &predicted)) return;
+    predict(s, layout, &choice, &predicted);
     consider(s, &choice, &predicted);
     if (predicted.fits)
       high = middle;
     else
       low = middle;
   }
+  return true;
 }
 
 static double idle_share(const layout_t *layout, ptc_schedule_kind_t kind) {
@@ -331,38 +392,47 @@ static bool hopeless(search_t *s, double bound) {
   return true;
 }
 
-static void try_schedules(search_t *s, const layout_t *layout, ptc_choice_t choice) {
-  const int64_t pp = choice.size[PTC_AXIS_PP];
-  const int64_t m =
-      s->work->batch / (choice.size[PTC_AXIS_DP] * choice.size[PTC_AXIS_EP] * choice.micro_batch);
+// Zero from the most to the least: 1 needs no less memory than 2, and 0 no less than 1.
+static void try_zeros(search_t *s, const layout_t *layout, ptc_choice_t choice, int64_t turns) {
+  const int64_t *size = choice.size;
+  const bool replicas = size[PTC_AXIS_DP] * size[PTC_AXIS_EP] * size[PTC_AXIS_CP] > 1;
+  for (int64_t zero = 3; zero >= 0; zero--) {
+    if (s->fixed->zero >= 0 ? s->fixed->zero != zero : zero > 0 && !replicas) continue;
+    choice.zero = zero;
+    if (!try_turns(s, layout, choice, turns) && zero < 3) return;
+  }
+}
+
+static int64_t count_turns(const layout_t *layout) {
   int64_t turns = 0;
   for (int32_t i = 0; i < layout->pieces.count; i++)
     if (layout->pieces.items[i].count > 1) turns += layout->pieces.items[i].count;
-  const double least = layout->work;
+  return turns;
+}
+
+static void try_schedules(search_t *s, const layout_t *layout, ptc_choice_t choice) {
+  const int64_t pp = choice.size[PTC_AXIS_PP];
+  const int64_t m = micro_batches(s, &choice), turns = count_turns(layout);
+  const double hop = ptc_predict_hop(&layout->pieces, s->cluster, s->stack, &choice);
   for (int kind = 0; kind < PTC_NUM_SCHEDULES; kind++) {
     if (s->fixed->schedule >= 0 && s->fixed->schedule != kind) continue;
     if (pp == 1 && kind != PTC_SCHEDULE_1F1B && s->fixed->schedule < 0) continue;
-    // 1f1b takes as long as gpipe and needs less.
-    if (kind == PTC_SCHEDULE_GPIPE && s->fixed->schedule < 0) continue;
+    // 1f1b takes as long as gpipe and needs less; zero_bubble as long as 1f1b or less, and as much.
+    if ((kind == PTC_SCHEDULE_GPIPE || (kind == PTC_SCHEDULE_1F1B && pp > 1)) &&
+        s->fixed->schedule < 0)
+      continue;
     choice.schedule = (ptc_schedule_kind_t)kind;
     const bool in_chunks = kind == PTC_SCHEDULE_INTERLEAVED;
     if (in_chunks && m % pp) continue;
     const int64_t most_chunks = in_chunks ? turns / pp : 1;
     for (int64_t v = in_chunks && s->fixed->chunks != 1 ? 2 : 1; v <= most_chunks; v++) {
-      if (!open_or(s->fixed->chunks, v)) continue;
+      if (!open_or(s->fixed->chunks, v) || pp * v > turns + (pp == 1)) continue;
       const double idle =
           (double)(pp - 1) / ((double)m * (double)v) * idle_share(layout, choice.schedule);
-      if (hopeless(s, least * (1 + idle))) continue;
+      if (hopeless(s, layout->work * (1 + idle) + 2 * hop * (double)(m * v))) continue;
       choice.chunks = v;
-      for (int64_t zero = 0; zero <= 3; zero++) {
-        if (s->fixed->zero >= 0 ? s->fixed->zero != zero
-                                : zero > 0 && choice.size[PTC_AXIS_DP] * choice.size[PTC_AXIS_EP] *
-                                                      choice.size[PTC_AXIS_CP] ==
-                                                  1)
-          continue;
-        choice.zero = zero;
-        try_turns(s, layout, choice, turns > 0 ? (turns + pp - 1) / pp : 1);
-      }
+      if (!ptc_predict_stages(&layout->pieces, layout->times, &choice, s->stages)) continue;
+      try_zeros(s, layout, choice, turns > 0 ? (turns + pp - 1) / pp : 1);
     }
   }
 }
@@ -398,7 +468,7 @@ static void try_splits(search_t *s, const layout_t *layout) {
 }
 
 static int by_work(const void *a, const void *b) {
-  const layout_t *x = a, *y = b;
+  const rough_t *x = a, *y = b;
   return (x->work > y->work) - (x->work < y->work);
 }
 
@@ -418,11 +488,17 @@ ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
   for (int32_t g = 0; g < cluster->num_groups; g++)
     s.price =
         fmax(s.price, cluster->groups[g].node.device->price_per_hour * (double)devices / 3600);
+  s.capacity = INFINITY;
+  for (int32_t g = 0; g < cluster->num_groups; g++)
+    s.capacity = fmin(s.capacity, cluster->groups[g].node.device->memory_bytes);
   find_layouts(&s);
   qsort(s.layouts, (size_t)s.num_layouts, sizeof(*s.layouts), by_work);
   for (int32_t i = 0; i < s.num_layouts; i++) {
     if (hopeless(&s, s.layouts[i].work)) continue;
-    try_splits(&s, &s.layouts[i]);
+    ptc_arena_t scratch = {0};
+    layout_t layout;
+    if (lay_out(&s, &s.layouts[i].choice, &scratch, &layout)) try_splits(&s, &layout);
+    ptc_arena_deinit(&scratch);
   }
   out->bound = out->best.value;
   return isinf(out->best.predicted.memory_bytes) ? PTC_INFEASIBLE : PTC_OK;
