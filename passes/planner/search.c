@@ -442,6 +442,9 @@ static void try_splits(search_t *s, const layout_t *layout) {
   const int64_t rest = s->devices / (size[PTC_AXIS_TP] * size[PTC_AXIS_CP] * size[PTC_AXIS_EP]);
   int64_t depths[MAX_DIVISORS];
   const int32_t count = divisors(rest, depths);
+  ptc_arena_t scratch = {0};
+  layout_t own;
+  bool laid_out = false, possible = false;
   for (int32_t i = 0; i < count; i++) {
     ptc_choice_t choice = layout->choice;
     choice.size[PTC_AXIS_PP] = depths[i];
@@ -458,13 +461,14 @@ static void try_splits(search_t *s, const layout_t *layout) {
       try_schedules(s, layout, choice);
       continue;
     }
-    // Over dp there are sums of gradients, and more; what is left out makes |layout| a bound.
+    // Over dp there are sums of gradients, and more; what is left out makes |layout| a bound. How large dp is makes no
+    // difference.
     if (hopeless(s, layout->work)) continue;
-    ptc_arena_t scratch = {0};
-    layout_t own;
-    if (lay_out(s, &choice, &scratch, &own)) try_schedules(s, &own, choice);
-    ptc_arena_deinit(&scratch);
+    if (!laid_out) possible = lay_out(s, &choice, &scratch, &own);
+    laid_out = true;
+    if (possible) try_schedules(s, &own, choice);
   }
+  ptc_arena_deinit(&scratch);
 }
 
 static int by_work(const void *a, const void *b) {
