@@ -11,10 +11,18 @@ static int compare_groups(const void *a, const void *b) {
   return x->main < y->main ? -1 : x->main > y->main;
 }
 
+// What a gradient's kernel computes again by the way is part of it: the kernel runs whether or not its turn recomputes.
+static ptc_work_phase_t phase_of(const ptc_wgroup_t *group) {
+  ptc_work_phase_t phase = group->main->phase;
+  for (int32_t i = 0; i < group->num_ops && phase == PTC_WORK_AGAIN; i++)
+    phase = group->ops[i]->phase;
+  return phase;
+}
+
 static void sort_groups(ptc_wprogram_t *p) {
   for (int32_t g = 0; g < p->num_groups; g++) {
     p->groups[g].piece = p->groups[g].main->piece;
-    p->groups[g].phase = p->groups[g].main->phase;
+    p->groups[g].phase = phase_of(&p->groups[g]);
   }
   qsort(p->groups, (size_t)p->num_groups, sizeof(*p->groups), compare_groups);
   for (int32_t g = 0; g < p->num_groups; g++)
