@@ -49,7 +49,7 @@ typedef struct constant_s {
 
 static const constant_t constants[] = {
     {"unfused", offsetof(ptc_stack_t, unfused), 0, 2, 0.2},
-    {"launch_s", offsetof(ptc_stack_t, launch_s), 0, 60e-6, 4e-6},
+    {"launch_s", offsetof(ptc_stack_t, launch_s), 0, 200e-6, 10e-6},
     {"attention_rate", offsetof(ptc_stack_t, attention_rate), 0.2, 1.2, 0.1},
     {"hidden_late", offsetof(ptc_stack_t, hidden_late), 0, 1, 0.2},
     {"late_rate", offsetof(ptc_stack_t, late_rate), 0.05, 1, 0.2},
@@ -106,7 +106,6 @@ static double error_of(const sample_t *s, const ptc_stack_t *with, const double 
 // Coordinates in turn, with steps that shrink.
 static ptc_stack_t fit(const sample_t *s, const double *weights) {
   ptc_stack_t best = *s->stack;
-  if (best.launch_s < 0) best.launch_s = 2e-6;
   double least = error_of(s, &best, weights, true);
   double scale = 2;
   for (int round = 0; round < 14; round++) {

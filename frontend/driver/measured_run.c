@@ -240,8 +240,8 @@ static const char *group_of(reader_t *r) {
   const char *group = cell(r, "group");
   if (*group) return group;
   char text[256];
-  snprintf(text, sizeof(text), "%s|%s|%s layers|%s", cell(r, "setup"), cell(r, "hidden"),
-           cell(r, "layers"), cell(r, "n_gpus"));
+  snprintf(text, sizeof(text), "%s|%s|%s layers|%s GPUs|batch %s", cell(r, "setup"),
+           cell(r, "hidden"), cell(r, "layers"), cell(r, "n_gpus"), cell(r, "global_batch_seqs"));
   return ptc_arena_strndup(r->arena, text, strlen(text));
 }
 

@@ -49,6 +49,8 @@ typedef struct summary_s {
   int32_t rows, groups;
   double bias, median, p90;  // of the groups' mean absolute errors; bias: mean of the groups' means
   double rank;               // mean of the groups' rank correlations, of groups of 3 and more; NAN
+  double
+      regret;  // mean of what the group's run that is predicted fastest loses, of groups of 4 and more; NAN
 } summary_t;
 
 // Spearman's, of predicted and measured speed.
@@ -73,15 +75,31 @@ static double rank_correlation(const ptc_validated_t *const *rows, int32_t count
   return x > 0 && y > 0 ? (sum[4] - sum[0] * sum[1] / count) / sqrt(x * y) : NAN;
 }
 
+// What the run that is predicted fastest takes more than the fastest. Runs of one batch on one number of devices compare;
+// NAN: fewer than 4, or the group is of several problems.
+static double regret_of(const ptc_validated_t *const *rows, int32_t count) {
+  if (count < 4) return NAN;
+  int32_t picked = 0, fastest = 0;
+  for (int32_t i = 1; i < count; i++) {
+    const ptc_measured_run_t *a = rows[0]->run, *b = rows[i]->run;
+    if (a->devices != b->devices || a->shape.batch != b->shape.batch ||
+        a->shape.seq != b->shape.seq)
+      return NAN;
+    if (rows[i]->predicted.step_s < rows[picked]->predicted.step_s) picked = i;
+    if (rows[i]->run->step_s < rows[fastest]->run->step_s) fastest = i;
+  }
+  return rows[picked]->run->step_s / rows[fastest]->run->step_s - 1;
+}
+
 // Of the rows that are the |same| as |like|.
 static summary_t summarize(const ptc_validated_t *rows, int32_t count, const ptc_validated_t *like,
                            same_fn *same, error_fn *error) {
-  summary_t s = {.rank = NAN};
+  summary_t s = {.rank = NAN, .regret = NAN};
   double *means = malloc(sizeof(*means) * (size_t)(count + 1));
   const ptc_validated_t **members = malloc(sizeof(*members) * (size_t)(count + 1));
   bool *done = calloc((size_t)count + 1, sizeof(*done));
-  double ranks = 0;
-  int32_t num_ranks = 0;
+  double ranks = 0, regrets = 0;
+  int32_t num_ranks = 0, num_regrets = 0;
   for (int32_t i = 0; i < count && means && members && done; i++) {
     if (done[i] || isnan(error(&rows[i])) || !same(&rows[i], like)) continue;
     double absolute = 0, mean = 0;
@@ -103,9 +121,15 @@ static summary_t summarize(const ptc_validated_t *rows, int32_t count, const ptc
       ranks += rank;
       num_ranks++;
     }
+    const double regret = error == time_error ? regret_of(members, num) : NAN;
+    if (!isnan(regret)) {
+      regrets += regret;
+      num_regrets++;
+    }
   }
   if (s.groups > 0) s.bias /= s.groups;
   if (num_ranks > 0) s.rank = ranks / num_ranks;
+  if (num_regrets > 0) s.regret = regrets / num_regrets;
   s.median = quantile(means, s.groups, 0.5);
   s.p90 = quantile(means, s.groups, 0.9);
   free(means);
@@ -120,17 +144,18 @@ static void print_summary(const char *name, int len, const summary_t *s, FILE *o
   if (s->groups == 0) return;
   fprintf(out, "  %-14.*s %5d %6d  %+7.1f %% %7.1f %% %7.1f %%", len, name, s->rows, s->groups,
           100 * s->bias, 100 * s->median, 100 * s->p90);
-  if (isnan(s->rank))
-    fprintf(out, "\n");
-  else
-    fprintf(out, "   %5.2f\n", s->rank);
+  if (!isnan(s->rank)) fprintf(out, "   %5.2f", s->rank);
+  if (!isnan(s->regret)) fprintf(out, " %8.1f %%", 100 * s->regret);
+  fprintf(out, "\n");
 }
 
 static void print_table(const ptc_validated_t *rows, int32_t count, const char *title,
                         error_fn *error, FILE *out) {
   const summary_t all = summarize(rows, count, rows, any_two, error);
   if (count == 0 || all.groups == 0) return;
-  fprintf(out, "%s\n  source          rows groups      bias    median      90 %%    rank\n", title);
+  fprintf(out,
+          "%s\n  source          rows groups      bias    median      90 %%    rank   regret\n",
+          title);
   for (int32_t i = 0; i < count; i++) {
     bool known = false;
     for (int32_t k = 0; k < i && !known; k++) known = same_source(&rows[i], &rows[k]);
@@ -225,9 +250,10 @@ static json_t *json_row(const ptc_validated_t *row) {
 }
 
 static json_t *json_summary(const summary_t *s) {
-  return json_pack("{s:i, s:i, s:o, s:o, s:o, s:o}", "rows", (int)s->rows, "groups", (int)s->groups,
-                   "bias", json_or_null(s->bias), "median", json_or_null(s->median), "p90",
-                   json_or_null(s->p90), "rank", json_or_null(s->rank));
+  return json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "rows", (int)s->rows, "groups",
+                   (int)s->groups, "bias", json_or_null(s->bias), "median", json_or_null(s->median),
+                   "p90", json_or_null(s->p90), "rank", json_or_null(s->rank), "regret",
+                   json_or_null(s->regret));
 }
 
 static void print_json(const ptc_validated_t *rows, int32_t count,

@@ -1,4 +1,6 @@
 // What a turn of each piece takes: kernels and exposed communication.
+#include <math.h>
+
 #include "passes/planner/predict_impl.h"
 
 typedef struct timer_s {
@@ -40,8 +42,7 @@ static double unfused_seconds(const timing_t *t, ptc_kernel_work_t *work, bool i
     more = work->unfused_bytes - plain;
   }
   const double launches = work->ops > 1 ? work->ops - 1 : 0;
-  double seconds = t->stack->unfused * launches *
-                   (t->options.launch_s < 0 ? t->device->launch_s : t->options.launch_s);
+  double seconds = t->stack->unfused * launches * t->device->launch_s;
   if (more <= 0) return seconds;
   if (work->kind == PTC_KW_MEMORY) {
     work->bytes += t->stack->unfused * more;
@@ -82,10 +83,14 @@ static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, b
 }
 
 static double phase_kernels(const timing_t *t, const ptc_phase_work_t *phase, bool repeats) {
-  double sum = 0;
-  for (int32_t i = 0; i < phase->num_kernels; i++)
-    sum += kernel_seconds(t, &phase->kernels[i], repeats);
-  return sum;
+  double sum = 0, launches = 0;
+  for (int32_t i = 0; i < phase->num_kernels; i++) {
+    const ptc_kernel_work_t *work = &phase->kernels[i];
+    sum += kernel_seconds(t, work, repeats);
+    launches += work->times * (1 + (work->ops > 1 ? t->stack->unfused * (work->ops - 1) : 0));
+  }
+  // The host runs ahead while the device works; where kernels are short the device waits for it.
+  return fmax(sum, launches * t->stack->launch_s);
 }
 
 static double phase_flops(const ptc_phase_work_t *phase) {
@@ -125,12 +130,11 @@ static double phase_nets(const timing_t *t, const ptc_phase_work_t *phase, doubl
 void ptc_predict_pieces(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                         const ptc_stack_t *stack, const ptc_choice_t *choice,
                         ptc_piece_time_t *times) {
-  const timing_t t = {
-      .cluster = cluster,
-      .device = ptc_predict_device(cluster, pieces->work->precision),
-      .stack = stack,
-      .size = choice->size,
-      .options = {.launch_s = stack->launch_s, .unfused_attention = stack->unfused_attention}};
+  const timing_t t = {.cluster = cluster,
+                      .device = ptc_predict_device(cluster, pieces->work->precision),
+                      .stack = stack,
+                      .size = choice->size,
+                      .options = {.launch_s = -1, .unfused_attention = stack->unfused_attention}};
   for (int32_t i = 0; i < pieces->count; i++) {
     const ptc_piece_t *piece = &pieces->items[i];
     const bool repeats = ptc_piece_repeats(piece);

@@ -26,8 +26,9 @@ typedef struct ptc_stack_s {
   bool splits_sends;      // pipeline: each rank of tp sends its part, the receivers gather
   double hidden_inner;    // part of tp, cp, ep and pp traffic that its kernels hide
   // Constants.
-  double unfused;         // memory-bound kernels: 0 moves what fused ones do, 1 what single ones do
-  double launch_s;        // between two kernels; < 0: the device's
+  double unfused;  // memory-bound kernels: 0 moves what fused ones do, 1 what single ones do
+  double
+      launch_s;  // what the host needs for a kernel, beside the device that works; 0: less than any
   double attention_rate;  // of the device's best attention
   double hidden_late;     // part of gradient and parameter traffic that can hide behind computing
   double late_rate;       // of that traffic: of the rate of one large message
