@@ -170,7 +170,26 @@ static bool is_comparable(const ptc_buffer_t *b) {
   return !has_parts(b->over, b->num_over) && !has_parts(b->partial, b->num_partial);
 }
 
-static const char *layout_fault(const ptc_collective_t *c, const ptc_buffer_t *in,
+// The axes that the bytes of |ref| lie on: those of the buffer, and those whose coordinate says where in it they begin,
+// as those of a rank's part of what it has whole do. The buffer is comparable; -1: these are no layout.
+static int32_t axes_of(const ptc_mesh_t *mesh, const ptc_ref_t *ref, const ptc_buffer_t *buffer,
+                       ptc_axis_ref_t *out) {
+  int32_t count = 0;
+  for (; count < buffer->num_over; ++count) {
+    if (count == PTC_PLAN_MAX_LEVELS) return -1;
+    out[count] = buffer->over[count];
+  }
+  for (int32_t a = 0; a < mesh->num_axes; ++a) {
+    if (ref->byte_offset.coef[a] == 0) continue;
+    const ptc_axis_ref_t axis = {.axis = mesh->axes[a].name};
+    if (count == PTC_PLAN_MAX_LEVELS || contains(out, count, axis)) return -1;
+    out[count++] = axis;
+  }
+  return count;
+}
+
+static const char *layout_fault(const ptc_mesh_t *mesh, const ptc_collective_t *c,
+                                const ptc_ref_t *from, const ptc_buffer_t *in,
                                 const ptc_buffer_t *out) {
   if (!is_comparable(in) || !is_comparable(out) || has_parts(c->axes, c->num_axes)) return NULL;
   const bool reduces =
@@ -181,9 +200,11 @@ static const char *layout_fault(const ptc_collective_t *c, const ptc_buffer_t *i
   if (reduces && c->reduce != in->partial_kind) return "the operand is completed in another way";
   const bool gathers = c->kind == PTC_COLLECTIVE_ALL_GATHER;
   const bool scatters = c->kind == PTC_COLLECTIVE_REDUCE_SCATTER;
-  const ptc_buffer_t *more = scatters ? out : in, *less = scatters ? in : out;
-  if (!is_without(more->over, more->num_over, c->axes, gathers || scatters ? c->num_axes : 0,
-                  less->over, less->num_over))
+  ptc_axis_ref_t over[PTC_PLAN_MAX_LEVELS];
+  const int32_t count = axes_of(mesh, from, in, over);
+  const int32_t moved = gathers || scatters ? c->num_axes : 0;
+  if (count < 0 || !(scatters ? is_without(out->over, out->num_over, c->axes, moved, over, count)
+                              : is_without(over, count, c->axes, moved, out->over, out->num_over)))
     return "operand and result do not lie on the mesh as this collective needs it";
   return NULL;
 }
@@ -205,8 +226,8 @@ ptc_status_t ptc_plan_check_collective(const ptc_plan_checker_t *c, const ptc_st
                    ": dtype, bytes and pieces of operand and result do not fit a "
                    "group of %" PRId64,
                    p, size);
-    const char *fault =
-        layout_fault(collective, &c->plan->buffers[in->buffer], &c->plan->buffers[out->buffer]);
+    const char *fault = layout_fault(&c->plan->mesh, collective, in, &c->plan->buffers[in->buffer],
+                                     &c->plan->buffers[out->buffer]);
     if (fault)
       return FAULT(loc, "plan-collective", "part %" PRId32 " (\"%s\" to \"%s\"): %s", p,
                    c->plan->buffers[in->buffer].name, c->plan->buffers[out->buffer].name, fault);

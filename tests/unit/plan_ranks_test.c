@@ -161,6 +161,11 @@ static const struct {
     {false, "5[1+t0]:64  # whole", "5[1+t0]:60  # whole", "plan-collective"},
     {false, "5[1+t0]:64  # whole", "5[dp]:64  # whole", "plan-ref"},
     {false, "1:64 5[", "1[dp]:64 5[", "plan-ref"},
+    // A rank's part of what it has whole lies on the axes that say where it begins.
+    {false, "part 3:64 2:480 out 2 32 240", "part 5@32*dp+8*tp:8 5[1]:64 out 1 8 64", "none"},
+    {false, "part 3:64 2:480 out 2 32 240", "part 5@32*dp:8 5[1]:64 out 1 8 64", "plan-collective"},
+    {false, "part 3:64 2:480 out 2 32 240", "part 5:8 5[1]:64 out 1 8 64", "plan-collective"},
+    {false, "part 3:64 2:480 out 2 32 240", "part 3@4*tp:8 5:64 out 1 8 64", "plan-collective"},
     {false, "out 2 32 240", "out 2 32 244", "plan-collective"},
     {false, "out 2 32 240", "out 2 28 240", "plan-collective"},
     {false, "out 2 32 240", "out 1 64 484", "plan-collective"},
