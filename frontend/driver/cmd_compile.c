@@ -7,13 +7,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "frontend/cluster.h"
 #include "frontend/driver/commands.h"
 #include "frontend/driver/compile.h"
 #include "frontend/driver/cuda_images.h"
 #include "frontend/driver/emit.h"
 #include "frontend/driver/fit_memory.h"
 #include "frontend/driver/interrupt.h"
+#include "frontend/driver/local_cluster.h"
 #include "frontend/driver/options.h"
 #include "frontend/driver/plan_report.h"
 #include "frontend/driver/sample_plan.h"
@@ -368,7 +368,9 @@ static ptc_status_t find_cluster(const arguments_t *args, ptc_diag_t *diag,
   for (int32_t i = 0; i < ast.num_items && !args->cluster; i++)
     if (ast.items[i].kind == PTC_ITEM_CLUSTER) spec = ast.items[i].name;
   const ptc_status_t status =
-      spec ? ptc_cluster_find(diag, arena, has_cluster(&ast) ? &ast : NULL, spec, out) : PTC_OK;
+      spec ? ptc_driver_find_cluster(diag, arena, has_cluster(&ast) ? &ast : NULL, spec,
+                                     args->common.quiet, out)
+           : PTC_OK;
   ptc_diag_deinit(&seen);
   ptc_ast_deinit(&ast);
   return status;

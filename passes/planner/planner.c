@@ -91,6 +91,26 @@ static ptc_status_t no_room(const ptc_planner_t *p, ptc_module_t *module) {
   return status;
 }
 
+// What was open is the planner's.
+static void note_origins(const ptc_planner_t *p, ptc_module_t *module) {
+  const struct {
+    const char *name;
+    bool open;
+  } settings[] = {{"train.zero", p->fixed.zero < 0},
+                  {"train.micro_batch", p->fixed.micro_batch == 0},
+                  {"train.sequence_parallel", p->fixed.sequence_parallel < 0},
+                  {"train.schedule", p->fixed.schedule < 0},
+                  {"train.recompute", p->fixed.recompute < 0},
+                  {"train.shard", true}};
+  for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++)
+    if (p->fixed.size[a] == 0)
+      ptc_module_set_origin(module,
+                            ptc_arena_printf(&module->arena, "train.%s", ptc_device_axis_names[a]),
+                            NULL, "planner");
+  for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
+    if (settings[i].open) ptc_module_set_origin(module, settings[i].name, NULL, "planner");
+}
+
 ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
   if (!planner->stack) planner->stack = ptc_stack_find("ptc");
   const double begin = now();
@@ -115,7 +135,9 @@ ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
                      world, planner->work->batch);
   PTC_TRY(status);
   if (!planner->found.feasible) return no_room(planner, module);
-  return ptc_work_write_choice(planner->work, &planner->found.best.choice, module);
+  PTC_TRY(ptc_work_write_choice(planner->work, &planner->found.best.choice, module));
+  note_origins(planner, module);
+  return PTC_OK;
 }
 
 ptc_status_t ptc_planner_choose_hook(void *planner, ptc_module_t *module) {

@@ -29,6 +29,11 @@ expect 1 '[setting]' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --why-not tp
 expect 2 'is time, cost or memory' "ptc $samples/gpt2.ptm --objective speed"
 expect 2 'is text or json' "ptc $samples/gpt2.ptm --format xml"
 
+# --- a plan of this machine, as chosen
+expect 0 'planned for local, 2 devices' "ptc $samples/tiny.ptm --cluster local:2 -o plan"
+expect 0 'proved for 2 ranks' 'ptc verify plan'
+expect 0 '' "ptc show plan config | grep -q '^train.dp .*planner'"
+
 # --- measured runs
 cat >runs.csv <<'END'
 id,year,gpu,gpus_per_node,n_gpus,interconnect,source,model_name,layers,hidden,ffn_hidden,heads,vocab,ffn_type,seq_len,global_batch_seqs,micro_batch,tp,sp,pp,vp,recompute,precision,step_time_s,group
