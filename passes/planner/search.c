@@ -16,7 +16,7 @@ const char *const ptc_objective_names[PTC_NUM_OBJECTIVES] = {"time", "cost", "me
 const ptc_fixed_t ptc_fixed_nothing = {
     .zero = -1, .sequence_parallel = -1, .schedule = -1, .recompute = -1};
 
-enum { MAX_SETS = 6, MAX_DIVISORS = 512 };
+enum { MAX_SETS = 16, MAX_DIVISORS = 512 };
 
 // A layout before it is needed again.
 typedef struct rough_s {
@@ -111,15 +111,22 @@ static void keep_layout(search_t *s, const layout_t *layout) {
   s->layouts[s->num_layouts++] = (rough_t){layout->choice, layout->work};
 }
 
-// What a set of names costs, in time and in memory of parameters, of what is saved and of what lives besides.
+// What a set of names costs, piece by piece, since pipelines part them: time at two sizes of micro-batches and once per
+// step; memory of parameters, of what is saved and of what lives besides.
+enum { RATES = 6 };
+
 typedef struct rated_s {
   uint32_t set;
-  double seconds[2], params, saved, peak;
+  int32_t count;
+  double rates[PTC_MAX_PIECES][RATES];
+  double seconds, bytes;  // of all pieces
 } rated_t;
 
 static bool dominates(const rated_t *a, const rated_t *b) {
-  return a->seconds[0] <= b->seconds[0] && a->seconds[1] <= b->seconds[1] &&
-         a->params <= b->params && a->saved <= b->saved && a->peak <= b->peak;
+  for (int32_t p = 0; p < a->count; p++)
+    for (int32_t r = 0; r < RATES; r++)
+      if (a->rates[p][r] > b->rates[p][r]) return false;
+  return true;
 }
 
 static bool rate(search_t *s, ptc_choice_t choice, uint32_t set, const int64_t *micro,
@@ -131,12 +138,17 @@ static bool rate(search_t *s, ptc_choice_t choice, uint32_t set, const int64_t *
     layout_t layout;
     choice.micro_batch = micro[i];
     const bool ok = lay_out(s, &choice, &scratch, &layout);
-    if (ok) out->seconds[i] = layout.work;
-    for (int32_t p = 0; ok && p < layout.pieces.count; p++) {
+    if (ok && i == 0) out->seconds = layout.work;
+    out->count = ok ? layout.pieces.count : 0;
+    for (int32_t p = 0; p < out->count; p++) {
       const ptc_piece_t *piece = &layout.pieces.items[p];
-      out->params += (double)piece->count * (piece->param_bytes + piece->state_bytes);
-      out->saved += (double)piece->count * piece->saved_bytes[PTC_RECOMPUTE_NONE];
-      out->peak = fmax(out->peak, fmax(piece->peak_forward_bytes, piece->peak_backward_bytes));
+      double *rates = out->rates[p];
+      rates[i] = turn_seconds(&layout.times[p]);
+      rates[2] = layout.times[p].step;
+      rates[3] = piece->param_bytes + piece->state_bytes;
+      rates[4] = piece->saved_bytes[PTC_RECOMPUTE_NONE];
+      rates[5] = fmax(piece->peak_forward_bytes, piece->peak_backward_bytes);
+      if (i == 1) out->bytes += (double)piece->count * (rates[3] + rates[4]) + rates[5];
     }
     ptc_arena_deinit(&scratch);
     if (!ok) return false;
@@ -145,7 +157,7 @@ static bool rate(search_t *s, ptc_choice_t choice, uint32_t set, const int64_t *
 }
 
 static double worth(const search_t *s, const rated_t *r) {
-  return s->objective == PTC_OBJECTIVE_MEMORY ? r->params + r->saved + r->peak : r->seconds[0];
+  return s->objective == PTC_OBJECTIVE_MEMORY ? r->bytes : r->seconds;
 }
 
 // The sets of names that may be best for some micro-batch: none of them is beaten in time, at the smallest and at a
