@@ -131,12 +131,17 @@ static ptc_dim_t laid_out(const ptc_op_t *op, const ptc_type_t *const *types, pt
 }
 
 void ptc_part_attention_results(ptc_part_t *p, const ptc_part_attention_t *a, const ptc_op_t *op,
-                                const ptc_type_t *const *types, const ptc_type_t **results) {
+                                const ptc_type_t *const *types, const ptc_type_t *const *inferred,
+                                const ptc_type_t **results) {
   for (int32_t r = 0; r < op->num_results; r++) {
     const ptc_type_t *like = op->results[r]->type;
     ptc_dim_t dims[PTC_MAX_DIMS];
     for (int32_t d = 0; d < like->num_dims; d++) dims[d] = laid_out(op, types, like->dims[d]);
+    // Turns of a ring add in f32; what is rounded then is summed before.
+    const bool rounds = a->way == PTC_CP_RING && ptc_dtype_bytes(like->dtype) < 4;
+    const ptc_type_t *sums = inferred && !rounds ? inferred[r] : NULL;
     results[r] = ptc_type_new(&p->module->arena, like->dtype, dims, like->num_dims);
+    if (sums) results[r] = ptc_part_with_partial(p, results[r], sums->partial, sums->num_partial);
     const char *home = a->way == PTC_CP_RING ? NULL : home_dim(a, op, r);
     if (home) results[r] = with_cp(p, ptc_part_attention_bare(p, a, results[r]), home);
   }

@@ -29,7 +29,7 @@ typedef struct ptc_part_mark_s {
   const char *dim;         // where ZeRO wants it; NULL: the state is not sharded
   ptc_axis_ref_t axes[PTC_MAX_AXES];  // over which: the data axes that the parameter leaves free
   int32_t num_axes;
-  bool tied;               // the parameter's other uses have gradients of their own, which are added to this one
+  bool tied;  // the parameter's other uses have gradients of their own, which are added to this one
 } ptc_part_mark_t;
 
 typedef struct ptc_part_s {
@@ -117,8 +117,7 @@ ptc_value_t *ptc_part_reorder(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *valu
                               bool zigzag);
 // |value|, whose dim is whole, with the chunks in the devices' order; and back in their own.
 ptc_value_t *ptc_part_deal(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *value, const char *dim);
-ptc_value_t *ptc_part_collect(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *value,
-                              const char *dim);
+ptc_value_t *ptc_part_collect(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *value, const char *dim);
 
 // --- partition_attention.c
 // Attention, or its gradient, along a sequence on cp that is not gathered.
@@ -134,9 +133,10 @@ const ptc_type_t *ptc_part_attention_bare(ptc_part_t *p, const ptc_part_attentio
 const ptc_type_t *ptc_part_attention_laid(ptc_part_t *p, const ptc_part_attention_t *a,
                                           const ptc_op_t *op, int32_t index,
                                           const ptc_type_t *type);
-// The types of the results, given those of the operands.
+// The types of the results, given those of the operands; partial as |inferred|, the shape function's, are (NULL: not).
 void ptc_part_attention_results(ptc_part_t *p, const ptc_part_attention_t *a, const ptc_op_t *op,
-                                const ptc_type_t *const *types, const ptc_type_t **results);
+                                const ptc_type_t *const *types, const ptc_type_t *const *inferred,
+                                const ptc_type_t **results);
 // What computes |op|, whose operands are as it needs them. Values that are not |op|'s own results stand for them
 // from here on.
 ptc_status_t ptc_part_attention_build(ptc_part_t *p, const ptc_part_attention_t *a, ptc_op_t *op,

@@ -67,6 +67,16 @@ static ptc_value_t *split(ring_t *s, ptc_value_t *x, const char *dim, const char
   return one_op(s, PTC_OP_SPLIT, &x, 1, attrs);
 }
 
+// |x|, summed over devices.
+static ptc_value_t *summed(ring_t *s, ptc_value_t *x) {
+  ptc_axis_ref_t axes[PTC_MAX_AXES];
+  const int32_t count = x ? ptc_part_partial(x->type, axes) : 0;
+  if (count == 0) return x;
+  ptc_attrs_t attrs = {0};
+  ptc_attrs_set_string(s->p->module, &attrs, "axes", ptc_axes_text(s->p->module, axes, count));
+  return one_op(s, PTC_OP_ALL_REDUCE, &x, 1, attrs);
+}
+
 // Result |index| of the op, from |x|, whose blocks of |inner| become |dim| again.
 static ptc_value_t *finish(ring_t *s, int32_t index, ptc_value_t *x, const char *inner,
                            const char *dim) {
@@ -75,6 +85,7 @@ static ptc_value_t *finish(ring_t *s, int32_t index, ptc_value_t *x, const char 
   ptc_attrs_set_dims(s->p->module, &attrs, "dims", (const char *[]){s->ring, inner}, 2);
   ptc_attrs_set_dim(s->p->module, &attrs, "into", dim);
   x = one_op(s, PTC_OP_MERGE, &x, 1, attrs);
+  if (!ptc_part_is_partial(type)) x = summed(s, x);
   if (s->p->parallel.balanced) x = ptc_part_reorder(s->p, &s->b, x, dim, true);
   return x ? cast(s, ptc_build_fit(&s->b, x, type), type->dtype) : NULL;
 }
@@ -193,11 +204,13 @@ static ptc_status_t build_forward(ring_t *s, ptc_value_t **out) {
 
 // --- backward
 
+// What is no sum over devices yet stays wide: only the sum is rounded.
 static ptc_value_t *add_wide(ring_t *s, ptc_value_t *x, ptc_value_t *y) {
   if (!x || !y) return NULL;
   const ptc_dtype_t dtype = y->type->dtype;
   const ptc_dtype_t wide = dtype == PTC_F64 ? PTC_F64 : PTC_F32;
-  return cast(s, binary(s, PTC_OP_ADD, cast(s, x, wide), cast(s, y, wide)), dtype);
+  const ptc_dtype_t to = ptc_part_is_partial(y->type) ? wide : dtype;
+  return cast(s, binary(s, PTC_OP_ADD, cast(s, x, wide), cast(s, y, wide)), to);
 }
 
 // The gradients of other devices' blocks first, which arrive here for the next device; the own block's last, when its

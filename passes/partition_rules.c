@@ -369,9 +369,16 @@ static bool try_rule(ptc_part_t *p, ptc_op_t *op, attempt_t attempt, const ptc_t
       operands[i] = ptc_part_attention_bare(p, &attention, operands[i]);
     find_factors(p, op, operands, false, &factors);
     apply_factors(p, op, &factors, operands);
+    const ptc_type_t **inferred =
+        PTC_ARENA_ARRAY(p->scratch, const ptc_type_t *, op->num_results + 1);
+    // Where a dim that is summed lies on other axes, results are partial. Blocks of keys that go round are no shards:
+    // what a turn sums over does not lie on cp.
+    const bool ring = attention.way == PTC_CP_RING;
+    bool known = ring && with_types(p, op, operands, inferred, diag);
     for (int32_t i = 0; i < op->num_operands; i++)
       operands[i] = ptc_part_attention_laid(p, &attention, op, i, operands[i]);
-    ptc_part_attention_results(p, &attention, op, operands, results);
+    known |= !ring && with_types(p, op, operands, inferred, diag);
+    ptc_part_attention_results(p, &attention, op, operands, known ? inferred : NULL, results);
     return true;
   }
   for (int32_t i = 0; attempt >= TRY_SAMPLES && i < op->num_operands; i++)

@@ -85,6 +85,73 @@ static void test_runs(void) {
   }
 }
 
+// --- sums over tp within attention
+
+// Values that are already projected lie on tp along the dim that scores' gradients are summed over; a bias is summed
+// over the batch.
+static const char model_of_sums[] =
+    "layer joined(x[b, s, d]) {\n"
+    "  dim k = 3, t = s\n"
+    "  param wq[d, k], wk[d, k], wv[d, k], wo[k, d] ~ normal(0.3)\n"
+    "  q[b, s, k] = x[b, s, d] * wq[d, k]\n"
+    "  key[b, s, k] = x[b, s, d] * wk[d, k]\n"
+    "  val[b, s, k] = x[b, s, d] * wv[d, k]\n"
+    "  z[b, s, t] = q[b, s, k] * key[b, t, k] / sqrt(k)\n"
+    "  m[b, s, t] = where(index(t) <= index(s), z[b, s, t], -inf)\n"
+    "  y[b, s, d] = softmax[t](m)[b, s, t] * val[b, t, k] * wo[k, d]\n"
+    "  return x + y\n"
+    "}\n"
+    "layer biased(x[b, s, d]) {\n"
+    "  dim h = 2, k = 4, t = s\n"
+    "  param wq[d, h, k], wk[d, h, k], wv[d, h, k], wo[h, k, d] ~ normal(0.3)\n"
+    "  param rel[h] ~ normal(0.2)\n"
+    "  q[b, s, h, k] = x[b, s, d] * wq[d, h, k]\n"
+    "  key[b, s, h, k] = x[b, s, d] * wk[d, h, k]\n"
+    "  val[b, s, h, k] = x[b, s, d] * wv[d, h, k]\n"
+    "  a = attention[t](q, key[b, t, h, k], val[b, t, h, k], dot = k, mask = index(t) <= index(s), "
+    "bias = rel[h] * (index(t) - index(s)))\n"
+    "  y[b, s, d] = a[b, s, h, k] * wo[h, k, d]\n"
+    "  return x + y\n"
+    "}\n"
+    "model m(d = 2, seq = 4, vocab = 9) {\n"
+    "  dim d, b = batch, s = seq, v = vocab\n"
+    "  param emb[v, d] ~ normal(0.5)\n"
+    "  input tokens[b, s] : int from text\n"
+    "  input targets[b, s] : int from text + 1\n"
+    "  x[b, s, d] = emb[tokens[b, s], d]\n"
+    "  repeat 2 { x = joined(x) }\n"
+    "  x = biased(x)\n"
+    "  logits[b, s, v] = x[b, s, d] * emb[v, d]\n"
+    "  loss = cross_entropy[v](logits, targets)\n"
+    "}\n";
+
+static void test_sums(void) {
+  for (int i = 0; i < 4; i++) {
+    const char *way = i / 2 ? "all_to_all" : "ring", *precision = i % 2 ? "bf16" : "f32";
+    ptc_str_t text = {0};
+    ptc_str_printf(&text,
+                   "%strain {\n  batch = 4\n  optimizer = sgd(lr = 0.1)\n  precision = %s\n}\n"
+                   "parallel {\n  dp = 2\n  cp = 2\n  tp = 2\n  cp_attention = %s\n"
+                   "  shard emb on tp over d\n}\n",
+                   model_of_sums, precision, way);
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_module_t *module = NULL;
+    const ptc_pass_options_t options = {.check_semantics = true, .stop_after = "partition"};
+    ptc_pass_ctx_t ctx;
+    ptc_pass_ctx_init(&ctx, &options);
+    const bool ok =
+        ptc_compile_text(&diag, "sums.ptm", text.data, text.len, NULL, &module) == PTC_OK &&
+        ptc_pipeline_train(&ctx, module) == PTC_OK;
+    UNIT_CHECK(ok, way);
+    if (!ok) ptc_diag_print(&diag, stdout, PTC_DIAG_TEXT, false);
+    ptc_pass_ctx_deinit(&ctx);
+    ptc_module_destroy(module);
+    ptc_diag_deinit(&diag);
+    ptc_str_deinit(&text);
+  }
+}
+
 // --- volume
 
 typedef struct volume_s {
@@ -244,6 +311,7 @@ static void test_refused(void) {
 
 static const unit_test_t tests[] = {
     {"semantics", test_semantics},
+    {"sums over tp", test_sums},
     {"runs", test_runs},
     {"volume of all_to_all", test_all_to_all_volume},
     {"volume of the ring", test_ring_volume},
