@@ -133,6 +133,9 @@ typedef struct tally_s {
   // Where a set of names was not kept: by objective (0: time, 1: memory), on more than 16 devices.
   int names[2][2], of[2][2];
   double gap[2][2];
+  // Where other cuts than the balanced ones are faster.
+  int cuts, of_cuts;
+  double cuts_gap;
   double walk_s, search_s;
   int64_t predictions;
 } tally_t;
@@ -197,6 +200,21 @@ static const char *const specs[] = {"dgx_a100:4",      "dgx_h100:4", "rtx_3090_p
 // Beyond what the ordinary suite has time for.
 static bool all_cases(void) { return getenv("PTC_CASES") != NULL; }
 
+// What cuts balanced by time lose against the best ones.
+static void try_cuts(const plan_model_t *m, const machine_t *machine, const ptc_stack_t *stack,
+                     int64_t devices, const plan_point_t *balanced, tally_t *tally) {
+  const plan_space_t space = {.devices = devices, .zeros = 0xf, .all_cuts = true};
+  plan_front_t front;
+  plan_space_walk(m->work, &machine->cluster, stack, &space, &front);
+  const plan_point_t *best =
+      plan_front_best(&front, machine->cluster.groups[0].node.device->memory_bytes);
+  const double gap = best ? balanced->seconds / best->seconds - 1 : 0;
+  tally->of_cuts++;
+  tally->cuts += gap > 1e-9;
+  tally->cuts_gap = fmax(tally->cuts_gap, gap);
+  plan_front_end(&front);
+}
+
 static void one_case(uint64_t seed, tally_t *tally) {
   const uint64_t own_seed = seed;
   char text[4096], row[768], a[192], b[192];
@@ -231,6 +249,7 @@ static void one_case(uint64_t seed, tally_t *tally) {
     const double room = machine.cluster.groups[0].node.device->memory_bytes;
     const plan_point_t *best = plan_front_best(&front, room);
     const bool bound = front.count && best != &front.points[0];
+    if (all_cases() && devices <= 4 && best) try_cuts(&m, &machine, stack, devices, best, tally);
     for (int memory = 0; memory < 2; memory++) {
       const ptc_objective_t objective = memory ? PTC_OBJECTIVE_MEMORY : PTC_OBJECTIVE_TIME;
       const plan_point_t *goal = best && memory ? &front.points[front.count - 1] : best;
@@ -300,6 +319,9 @@ static void test_exact(void) {
       printf("\n  by %s, %s 16 devices: %d of %d miss a set of names, by %.3g at most ",
              memory ? "memory" : "time", large ? "over" : "up to", tally.names[memory][large],
              tally.of[memory][large], tally.gap[memory][large]);
+  if (tally.of_cuts)
+    printf("\n  cuts that are not balanced are faster in %d of %d, by %.3g at most ", tally.cuts,
+           tally.of_cuts, tally.cuts_gap);
 }
 
 // --- presets

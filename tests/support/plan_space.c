@@ -128,6 +128,17 @@ static void judge(walk_t *w, const ptc_choice_t *choice) {
   keep(w->front, &point);
 }
 
+// All ascending cuts from the one at |at| on.
+static void walk_cuts(walk_t *w, ptc_choice_t *choice, int64_t *cuts, int32_t at) {
+  if (at == choice->num_cuts) {
+    judge(w, choice);
+    return;
+  }
+  const int64_t last = w->turns - (choice->num_cuts - at);
+  for (cuts[at] = at ? cuts[at - 1] + 1 : 1; cuts[at] <= last; cuts[at]++)
+    walk_cuts(w, choice, cuts, at + 1);
+}
+
 static void walk_turns(walk_t *w, ptc_choice_t choice) {
   const int64_t parts = choice.size[PTC_AXIS_PP] * choice.chunks;
   int64_t cuts[PLAN_MAX_CUTS];
@@ -142,6 +153,12 @@ static void walk_turns(walk_t *w, ptc_choice_t choice) {
     if (turns == 0) continue;  // that is none
     choice.recompute_turns = turns;
     judge(w, &choice);
+    if (!w->space->all_cuts || parts == 1 || parts > w->turns || parts - 1 > PLAN_MAX_CUTS)
+      continue;
+    ptc_choice_t cut = choice;
+    cut.cuts = cuts;
+    cut.num_cuts = (int32_t)parts - 1;
+    walk_cuts(w, &cut, cuts, 0);
   }
 }
 

@@ -38,6 +38,7 @@ typedef struct plan_space_s {
   uint32_t zeros;                              // set of 1 << zero
   const uint32_t *sets;                        // of names; NULL: all
   int32_t num_sets;
+  bool all_cuts;     // besides the balanced ones
   bool even_cuts;    // each part as many turns as the others, instead of balanced by time
   bool whole_turns;  // recompute all turns or none
 } plan_space_t;
