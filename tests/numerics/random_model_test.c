@@ -158,7 +158,7 @@ static void test_models(void) {
 // Only a module that was partitioned over devices has these ops.
 static bool is_of_devices(ptc_opcode_t opcode) {
   return (ptc_op_info(opcode)->traits & PTC_TRAIT_COLLECTIVE) || opcode == PTC_OP_AXIS_INDEX ||
-         opcode == PTC_OP_SEND || opcode == PTC_OP_RECV;
+         opcode == PTC_OP_SEND || opcode == PTC_OP_RECV || opcode == PTC_OP_REORDER;
 }
 
 // After test_models: nothing may be left out.
