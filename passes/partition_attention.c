@@ -17,20 +17,32 @@ static bool lies_on_cp(const ptc_part_t *p, const ptc_dim_t *dim) {
   return ptc_axes_find(dim->axes, dim->num_axes, *cp_of(p)) >= 0;
 }
 
-// A dim of q, keys and values that cp divides, inside of what else lies on it.
+// Whether cp divides the dim inside of what else any operand has on it: all operands will have that, too.
+static bool divides(const ptc_part_t *p, const ptc_op_t *op, const char *name) {
+  const int64_t cp = p->parallel.size[PTC_AXIS_CP];
+  for (int32_t i = 0; i < op->num_operands; i++) {
+    const ptc_type_t *type = op->operands[i]->type;
+    const int32_t at = ptc_type_find_dim(type, name);
+    if (at < 0) continue;
+    const ptc_dim_t *dim = &type->dims[at];
+    const int64_t others =
+        ptc_dim_num_shards(&p->module->mesh, dim) / (lies_on_cp(p, dim) ? cp : 1);
+    if (dim->extent % (others * cp)) return false;
+  }
+  return true;
+}
+
+// A dim of q, keys and values that cp divides.
 static const char *find_heads(const ptc_part_t *p, const ptc_op_t *op) {
   const ptc_attention_operands_t at = ptc_attention_operands(op);
   const ptc_type_t *q = op->operands[at.q]->type, *key = op->operands[at.key]->type;
   const ptc_type_t *val = op->operands[at.val]->type;
-  const int64_t cp = p->parallel.size[PTC_AXIS_CP];
   for (int32_t i = 0; i < q->num_dims; i++) {
-    const ptc_dim_t *dim = &q->dims[i];
-    if (dim->name == p->batch || dim->name == ptc_op_string(op, "dot") ||
-        !ptc_type_has_dim(key, dim->name) || !ptc_type_has_dim(val, dim->name))
+    const char *name = q->dims[i].name;
+    if (name == p->batch || name == ptc_op_string(op, "dot") || !ptc_type_has_dim(key, name) ||
+        !ptc_type_has_dim(val, name))
       continue;
-    const int64_t others =
-        ptc_dim_num_shards(&p->module->mesh, dim) / (lies_on_cp(p, dim) ? cp : 1);
-    if (dim->extent % (others * cp) == 0) return dim->name;
+    if (divides(p, op, name)) return name;
   }
   return NULL;
 }
