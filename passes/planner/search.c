@@ -113,13 +113,13 @@ static void keep_layout(search_t *s, const layout_t *layout) {
 
 // What a set of names costs, piece by piece, since pipelines part them: time at two sizes of micro-batches and once per
 // step; memory of parameters, of what is saved and of what lives besides.
-enum { RATES = 6 };
+enum { RATES = 7 };
 
 typedef struct rated_s {
   uint32_t set;
   int32_t count;
   double rates[PTC_MAX_PIECES][RATES];
-  double seconds, bytes;  // of all pieces
+  double seconds, bytes;  // of all pieces, at the small size
 } rated_t;
 
 static bool dominates(const rated_t *a, const rated_t *b) {
@@ -147,8 +147,8 @@ static bool rate(search_t *s, ptc_choice_t choice, uint32_t set, const int64_t *
       rates[2] = layout.times[p].step;
       rates[3] = piece->param_bytes + piece->state_bytes;
       rates[4] = piece->saved_bytes[PTC_RECOMPUTE_NONE];
-      rates[5] = fmax(piece->peak_forward_bytes, piece->peak_backward_bytes);
-      if (i == 1) out->bytes += (double)piece->count * (rates[3] + rates[4]) + rates[5];
+      rates[5 + i] = fmax(piece->peak_forward_bytes, piece->peak_backward_bytes);
+      if (i == 0) out->bytes += (double)piece->count * (rates[3] + rates[4]) + rates[5];
     }
     ptc_arena_deinit(&scratch);
     if (!ok) return false;
