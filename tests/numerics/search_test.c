@@ -1,5 +1,6 @@
-// Proves: on random small problems the planner's search finds what the enumeration of every split finds, to the bit of
-// the cost model, and says "does not fit" exactly where nothing fits; memory binds in a third of them. On models with
+// Proves: on random small problems the planner's search finds what the enumeration of every split finds, within 1e-9 of
+// its value, and says "does not fit" exactly where nothing fits; memory binds in a third of them. PTC_CASES asks for
+// more of them, on more devices; above 16 it counts what the search misses by keeping two sets of names. On models with
 // branches of unequal width, layers of unequal size, experts, and on the samples, its plan is no worse than data
 // parallelism, Megatron's split and FSDP, and better where a better one exists by construction.
 #include "passes/planner/search.h"
@@ -292,7 +293,7 @@ static void one_case(uint64_t seed, tally_t *tally) {
                stack->name, ptc_objective_names[objective], bound ? ", bound" : "", own, a, value,
                b, names ? ": names" : "");
       printf("\n  %s", row);
-      UNIT_CHECK(names, row);
+      UNIT_CHECK(names && devices > 16, row);  // there, two sets of names are kept
     }
     plan_front_end(&front);
   }
