@@ -63,13 +63,15 @@ static double attention_share(const timing_t *t) {
   return t->device->arch >= 90 && generation < 3 ? 0.52 : 1;
 }
 
-static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, bool repeats) {
+static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, bool repeats,
+                             bool casts) {
   ptc_kernel_work_t own = *work;
   double seconds = 0;
   const bool is_gemm = own.kind == PTC_KW_GEMM || own.kind == PTC_KW_GROUPED_GEMM;
   if (is_gemm && repeats && t->stack->gemm_precision >= 0 && own.prec != PTC_PREC_F32) {
     own.prec = (ptc_precision_t)t->stack->gemm_precision;
-    if (own.prec == PTC_PREC_FP8 || own.prec == PTC_PREC_FP4) {
+    // Both orders are made at once: the weight gradient finds what the other two products left.
+    if ((own.prec == PTC_PREC_FP8 || own.prec == PTC_PREC_FP4) && casts) {
       ptc_kernel_work_t cast = {.kind = PTC_KW_MEMORY, .bytes = cast_bytes(&own)};
       seconds += ptc_kernel_seconds(t->device, &cast, &t->options);
     }
@@ -82,11 +84,12 @@ static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, b
   return (seconds + one) * work->times;
 }
 
-static double phase_kernels(const timing_t *t, const ptc_phase_work_t *phase, bool repeats) {
+static double phase_kernels(const timing_t *t, const ptc_phase_work_t *phase, bool repeats,
+                            bool casts) {
   double sum = 0, launches = 0;
   for (int32_t i = 0; i < phase->num_kernels; i++) {
     const ptc_kernel_work_t *work = &phase->kernels[i];
-    sum += kernel_seconds(t, work, repeats);
+    sum += kernel_seconds(t, work, repeats, casts);
     launches += work->times * (1 + (work->ops > 1 ? t->stack->unfused * (work->ops - 1) : 0));
   }
   // The host runs ahead while the device works; where kernels are short the device waits for it.
@@ -140,12 +143,12 @@ void ptc_predict_pieces(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cl
     const bool repeats = ptc_piece_repeats(piece);
     ptc_piece_time_t *out = &times[i];
     *out = (ptc_piece_time_t){0};
-    out->forward = phase_kernels(&t, &piece->forward, repeats);
-    out->backward = phase_kernels(&t, &piece->backward, repeats);
-    out->weight_grad = phase_kernels(&t, &piece->weight_grad, repeats);
-    out->again = phase_kernels(&t, &piece->again, repeats);
+    out->forward = phase_kernels(&t, &piece->forward, repeats, true);
+    out->backward = phase_kernels(&t, &piece->backward, repeats, true);
+    out->weight_grad = phase_kernels(&t, &piece->weight_grad, repeats, false);
+    out->again = phase_kernels(&t, &piece->again, repeats, true);
     out->step =
-        phase_kernels(&t, &piece->step, repeats) + phase_nets(&t, &piece->step, out->exposed);
+        phase_kernels(&t, &piece->step, repeats, true) + phase_nets(&t, &piece->step, out->exposed);
     for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) out->exposed[a] = 0;
     out->exposed_forward = phase_nets(&t, &piece->forward, out->exposed);
     out->exposed_again = phase_nets(&t, &piece->again, out->exposed);
