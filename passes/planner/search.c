@@ -190,7 +190,7 @@ static int32_t choose_sets(search_t *s, ptc_choice_t choice, uint32_t *sets) {
   }
   // The best by the objective first.
   int32_t num = 0;
-  const int32_t most = s->devices > 16 ? 2 : MAX_SETS;
+  const int32_t most = s->devices > 64 ? 4 : MAX_SETS;
   while (count > 0 && num < most) {
     int32_t best = 0;
     for (int32_t i = 1; i < count; i++)
