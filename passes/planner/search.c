@@ -1,4 +1,4 @@
-// Exact for the cost model, by enumeration with bounds.
+// Exact for the cost model up to the sets of names that it keeps (README.md), by enumeration with bounds.
 //
 // The time of a turn of each piece depends on tp, cp, ep, sequence parallelism, the micro-batch, recompute and what lies
 // on tp; not on how the other devices are shared between dp and pp. A device's part of a step is then at least

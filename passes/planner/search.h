@@ -37,7 +37,7 @@ typedef struct ptc_search_result_s {
   ptc_candidate_t best;
   ptc_candidate_t top[PTC_SEARCH_TOP];  // the best of each other mesh, best first
   int32_t num_top;
-  double bound;  // no choice of the space has a lower value
+  double bound;  // no choice has a lower value, of the sets of names that are kept (README.md)
   int64_t layouts, predictions, pruned;
 } ptc_search_result_t;
 
