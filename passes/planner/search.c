@@ -508,7 +508,7 @@ ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
   for (int32_t g = 0; g < cluster->num_groups; g++)
     s.capacity = fmin(s.capacity, cluster->groups[g].node.device->memory_bytes);
   find_layouts(&s);
-  qsort(s.layouts, (size_t)s.num_layouts, sizeof(*s.layouts), by_work);
+  if (s.num_layouts > 0) qsort(s.layouts, (size_t)s.num_layouts, sizeof(*s.layouts), by_work);
   for (int32_t i = 0; i < s.num_layouts; i++) {
     if (hopeless(&s, s.layouts[i].work)) continue;
     ptc_arena_t scratch = {0};
