@@ -119,13 +119,6 @@ static ptc_recompute_mode_t recompute(reader_t *r) {
   return strcmp(text, "selective") == 0 ? PTC_RECOMPUTE_SELECTIVE : PTC_RECOMPUTE_NONE;
 }
 
-// "zero1=8" among the notes: the optimizer is split inside groups of 8.
-static int64_t zero_ranks(const char *notes) {
-  const char *at = strstr(notes, "zero1=");
-  const long ranks = at ? strtol(at + 6, NULL, 10) : 0;
-  return ranks > 0 ? ranks : 0;
-}
-
 static void cut_equally(reader_t *r) {
   ptc_choice_t *c = &r->run->choice;
   const int64_t parts = c->size[PTC_AXIS_PP] * c->chunks, layers = r->run->shape.layers;
@@ -171,7 +164,6 @@ static void read_choice(reader_t *r) {
   c->schedule = c->chunks > 1 ? PTC_SCHEDULE_INTERLEAVED : PTC_SCHEDULE_1F1B;
   c->recompute = recompute(r);
   c->recompute_turns = -1;
-  run->zero_ranks = zero_ranks(cell(r, "notes"));
   if (run->shape.batch % dp) refuse(r, "the batch does not divide by dp");
   if (c->micro_batch > 0 && run->shape.batch % (dp * c->micro_batch)) {
     if (run->shape.batch / dp < c->micro_batch)

@@ -21,9 +21,7 @@ typedef struct ptc_measured_run_s {
   int32_t line;
   ptc_run_shape_t shape;
   ptc_choice_t choice;  // names of tp are not set; micro_batch 0: the row does not say
-  bool pipeline_split;  // layers are shared out equally among the parts
   bool recompute_unknown;
-  int64_t zero_ranks;  // replicas among which zero splits; 0: all
   int64_t devices, devices_per_node;
   double nic_rate;  // bytes/s per device, one way; 0: the catalog's
   const ptc_stack_t *stack;

@@ -9,8 +9,6 @@
 #include "frontend/driver/units.h"
 #include "ir/base/str.h"
 
-static const char *const modes[PTC_NUM_RECOMPUTE_MODES] = {"none", "selective", "full"};
-
 static void print_choice(const ptc_planner_t *p, const ptc_choice_t *choice, FILE *out) {
   ptc_str_t text = {0};
   ptc_choice_print(p->work, choice, &text);
@@ -146,12 +144,12 @@ ptc_status_t ptc_plan_report_why(const ptc_planner_t *p, FILE *out) {
     snprintf(what, sizeof(what), "zero=%" PRId64, zero);
     print_alternative(p, &with, what, out);
   }
-  head("recompute", modes[c->recompute], p->fixed.recompute >= 0, out);
+  head("recompute", ptc_recompute_names[c->recompute], p->fixed.recompute >= 0, out);
   for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES && p->fixed.recompute < 0; mode++) {
     if (mode == c->recompute) continue;
     ptc_fixed_t with = p->fixed;
     with.recompute = mode;
-    snprintf(what, sizeof(what), "recompute=%s", modes[mode]);
+    snprintf(what, sizeof(what), "recompute=%s", ptc_recompute_names[mode]);
     print_alternative(p, &with, what, out);
   }
   if (c->size[PTC_AXIS_PP] > 1) {
@@ -209,7 +207,7 @@ static bool apply_setting(ptc_fixed_t *fixed, const char *name, const char *valu
     return true;
   }
   for (int32_t i = 0; strcmp(name, "recompute") == 0 && i < PTC_NUM_RECOMPUTE_MODES; i++)
-    if (strcmp(value, modes[i]) == 0) {
+    if (strcmp(value, ptc_recompute_names[i]) == 0) {
       fixed->recompute = i;
       return true;
     }
@@ -260,10 +258,10 @@ static json_t *json_candidate(const ptc_planner_t *p, const ptc_candidate_t *c) 
       "choice", text.data, "axes", sizes, "zero", (json_int_t)c->choice.zero, "micro_batch",
       (json_int_t)c->choice.micro_batch, "sequence_parallel", (int)c->choice.sequence_parallel,
       "schedule", ptc_schedule_name(c->choice.schedule), "chunks", (json_int_t)c->choice.chunks,
-      "recompute", modes[c->choice.recompute], "step_s", t->step_s, "tokens_per_s", t->tokens_per_s,
-      "mfu", t->mfu, "compute_s", t->compute_s, "recompute_s", t->recompute_s, "exposed_s", exposed,
-      "bubble_s", t->bubble_s, "optimizer_s", t->optimizer_s, "memory_bytes", t->memory_bytes,
-      "capacity_bytes", t->capacity_bytes);
+      "recompute", ptc_recompute_names[c->choice.recompute], "step_s", t->step_s, "tokens_per_s",
+      t->tokens_per_s, "mfu", t->mfu, "compute_s", t->compute_s, "recompute_s", t->recompute_s,
+      "exposed_s", exposed, "bubble_s", t->bubble_s, "optimizer_s", t->optimizer_s, "memory_bytes",
+      t->memory_bytes, "capacity_bytes", t->capacity_bytes);
   ptc_str_deinit(&text);
   return all;
 }

@@ -17,6 +17,9 @@ typedef enum ptc_recompute_mode_e {
   PTC_NUM_RECOMPUTE_MODES
 } ptc_recompute_mode_t;
 
+extern const char
+    *const ptc_recompute_names[PTC_NUM_RECOMPUTE_MODES];  // "none", "selective", "full"
+
 typedef struct ptc_choice_s {
   int64_t size[PTC_NUM_DEVICE_AXES];  // >= 1
   int64_t zero;                       // 0 to 3

@@ -29,7 +29,6 @@ static void append_statements(const ptc_layout_t *l, int32_t number, ptc_str_t *
 
 ptc_status_t ptc_work_write_choice(const ptc_work_t *work, const ptc_choice_t *choice,
                                    ptc_module_t *module) {
-  static const char *const modes[PTC_NUM_RECOMPUTE_MODES] = {"none", "selective", "full"};
   ptc_arena_t arena;
   ptc_arena_init(&arena);
   ptc_layout_t l = {.work = work, .w = work->impl, .choice = choice, .arena = &arena};
@@ -45,7 +44,7 @@ ptc_status_t ptc_work_write_choice(const ptc_work_t *work, const ptc_choice_t *c
   ptc_attrs_set_int(module, config, "zero", choice->zero);
   ptc_attrs_set_int(module, config, "micro_batch", choice->micro_batch);
   ptc_attrs_set_bool(module, config, "sequence_parallel", choice->sequence_parallel);
-  ptc_attrs_set_string(module, config, "recompute", modes[choice->recompute]);
+  ptc_attrs_set_string(module, config, "recompute", ptc_recompute_names[choice->recompute]);
   if (choice->size[PTC_AXIS_PP] > 1) {
     ptc_attrs_set_string(module, config, "schedule", ptc_schedule_name(choice->schedule));
     if (choice->chunks > 1) ptc_attrs_set_int(module, config, "chunks", choice->chunks);

@@ -7,8 +7,6 @@
 
 #include "ir/base/str.h"
 
-static const char *const modes[PTC_NUM_RECOMPUTE_MODES] = {"none", "selective", "full"};
-
 // --- the config
 
 void ptc_planner_read_fixed(const ptc_module_t *module, const ptc_work_t *work, ptc_fixed_t *out) {
@@ -28,7 +26,7 @@ void ptc_planner_read_fixed(const ptc_module_t *module, const ptc_work_t *work, 
   }
   const char *recompute = ptc_attrs_string(config, "recompute", NULL);
   for (int32_t i = 0; recompute && i < PTC_NUM_RECOMPUTE_MODES; i++)
-    if (strcmp(recompute, modes[i]) == 0) out->recompute = i;
+    if (strcmp(recompute, ptc_recompute_names[i]) == 0) out->recompute = i;
   const char *names = ptc_attrs_string(config, "tp_dims", NULL);
   if (!names) return;
   out->has_names = true;
@@ -60,7 +58,7 @@ void ptc_choice_print(const ptc_work_t *work, const ptc_choice_t *choice, ptc_st
     ptc_str_printf(out, " schedule=%s", ptc_schedule_name(choice->schedule));
   if (choice->schedule == PTC_SCHEDULE_INTERLEAVED && choice->size[PTC_AXIS_PP] > 1)
     ptc_str_printf(out, "(chunks=%" PRId64 ")", choice->chunks);
-  ptc_str_printf(out, " recompute=%s", modes[choice->recompute]);
+  ptc_str_printf(out, " recompute=%s", ptc_recompute_names[choice->recompute]);
   if (choice->recompute != PTC_RECOMPUTE_NONE && choice->recompute_turns >= 0)
     ptc_str_printf(out, " of %" PRId64 " turns a stage", choice->recompute_turns);
 }

@@ -29,8 +29,7 @@ typedef struct layout_s {
   ptc_choice_t choice;  // dp, pp, zero, schedule open
   ptc_work_pieces_t pieces;
   ptc_piece_time_t *times;
-  double work;   // seconds of a device per step at least
-  double again;  // of them, what recompute adds
+  double work;  // seconds of a device per step at least
 } layout_t;
 
 typedef struct search_s {
@@ -69,8 +68,6 @@ static double turn_seconds(const ptc_piece_time_t *t) {
   return sum - t->exposed_again;
 }
 
-static double again_seconds(const ptc_piece_time_t *t) { return t->again + t->exposed_again; }
-
 static void set_names(ptc_choice_t *choice, uint32_t set) {
   for (int32_t i = 0; i < PTC_MAX_PIECES; i++) choice->names[i] = set;
 }
@@ -87,17 +84,15 @@ static bool lay_out(search_t *s, const ptc_choice_t *choice, ptc_arena_t *arena,
   placed.size[PTC_AXIS_DP] = s->devices / (choice->size[PTC_AXIS_TP] * choice->size[PTC_AXIS_CP] *
                                            choice->size[PTC_AXIS_EP] * choice->size[PTC_AXIS_PP]);
   ptc_predict_pieces(&out->pieces, s->cluster, s->stack, &placed, out->times);
-  double seconds = 0, again = 0;
+  double seconds = 0;
   for (int32_t i = 0; i < out->pieces.count; i++) {
     seconds += turn_seconds(&out->times[i]) * (double)out->pieces.items[i].count;
-    again += again_seconds(&out->times[i]) * (double)out->pieces.items[i].count;
   }
   // Micro-batches of the whole step times devices of one, over devices.
   const double share = (double)s->work->batch / (double)choice->micro_batch *
                        (double)(choice->size[PTC_AXIS_CP] * choice->size[PTC_AXIS_TP]) /
                        (double)s->devices;
   out->work = seconds * share;
-  out->again = again * share;
   return true;
 }
 

@@ -172,7 +172,7 @@ static void find_candidates(ptc_work_t *work, const bool *is_input) {
 
 // --- programs
 
-static const char *const mode_names[PTC_NUM_RECOMPUTE_MODES] = {"none", "selective", "full"};
+const char *const ptc_recompute_names[PTC_NUM_RECOMPUTE_MODES] = {"none", "selective", "full"};
 
 // Micro-batches of the copy: any number above 1 gives the same program.
 static int64_t some_micro_batch(int64_t batch) {
@@ -247,8 +247,8 @@ static ptc_status_t build_program(ptc_work_t *work, ptc_arena_t *arena, const pt
   ptc_arena_t scratch;
   ptc_arena_init(&scratch);
   const int64_t some = some_micro_batch(work->batch);
-  ptc_module_t *copy = some ? make_copy(text, &ctx, &own, mode_names[mode], some) : NULL;
-  if (!copy) copy = make_copy(text, &ctx, diag, mode_names[mode], 0);
+  ptc_module_t *copy = some ? make_copy(text, &ctx, &own, ptc_recompute_names[mode], some) : NULL;
+  if (!copy) copy = make_copy(text, &ctx, diag, ptc_recompute_names[mode], 0);
   ptc_status_t status = copy ? PTC_OK : PTC_UNSUPPORTED;
   if (copy) {
     copy->diag = diag;

@@ -18,12 +18,11 @@ typedef struct setup_s {
   ptc_recompute_mode_t recompute;
 } setup_t;
 
-static const char *const mode_names[] = {"none", "selective", "full"};
 
 static void describe(const char *model, const setup_t *s, char out[160]) {
   snprintf(out, 160, "%s dp=%d ep=%d cp=%d tp=%d micro_batch=%d%s recompute=%s", model, s->dp,
            s->ep, s->cp, s->tp, s->micro_batch, s->sequence_parallel ? " sp" : "",
-           mode_names[s->recompute]);
+           ptc_recompute_names[s->recompute]);
 }
 
 // --- what a step does, by kind and axes
