@@ -130,3 +130,12 @@ void ptc_axes_sort(const ptc_mesh_t *mesh, ptc_axis_ref_t *axes, int32_t num_axe
     axes[at] = ref;
   }
 }
+
+int64_t ptc_gcd(int64_t a, int64_t b) {
+  while (b) {
+    const int64_t r = a % b;
+    a = b;
+    b = r;
+  }
+  return a;
+}

@@ -33,4 +33,7 @@ int64_t ptc_axes_size(const ptc_mesh_t *mesh, const ptc_axis_ref_t *axes, int32_
 int64_t ptc_axes_index(const ptc_mesh_t *mesh, const ptc_axis_ref_t *axes, int32_t num_axes,
                        const int64_t *coords);
 
+// Greatest common divisor: over how many parts of an axis of |b| an extent of |a| can lie in equal shards.
+int64_t ptc_gcd(int64_t a, int64_t b);
+
 #endif  // PTC_IR_AXES_H_

@@ -102,6 +102,22 @@ bool ptc_op_dims_contain(const ptc_op_t *op, const char *name, const char *dim) 
   return false;
 }
 
+bool ptc_op_needs_whole(const ptc_op_t *op, const char *name) {
+  const char *rule = ptc_op_info(op->opcode)->rule;
+  for (const char *at = strchr(rule, '!'); at; at = strchr(at + 1, '!')) {
+    char attr_name[32];
+    const size_t len = strcspn(at + 1, " ");
+    if (len >= sizeof(attr_name)) continue;
+    memcpy(attr_name, at + 1, len);
+    attr_name[len] = '\0';
+    const ptc_attr_t *attr = ptc_op_attr(op, attr_name);
+    if (!attr) continue;
+    const bool one = attr->kind == PTC_ATTR_DIM || attr->kind == PTC_ATTR_STRING;
+    if (one ? attr->u.s == name : ptc_op_dims_contain(op, attr_name, name)) return true;
+  }
+  return false;
+}
+
 ptc_attention_operands_t ptc_attention_operands(const ptc_op_t *op) {
   bool grad = op->opcode == PTC_OP_ATTENTION_GRAD;
   int32_t next = 3;

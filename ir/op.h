@@ -61,6 +61,8 @@ const char *ptc_op_string(const ptc_op_t *op, const char *name);  // NULL if abs
 const ptc_attr_t *ptc_op_attr(const ptc_op_t *op, const char *name);
 // Whether the DIMS attribute |name| holds |dim| (interned).
 bool ptc_op_dims_contain(const ptc_op_t *op, const char *name, const char *dim);
+// Whether the op table's rule marks dim |name| with '!': an attribute that names dims that must be whole on a device.
+bool ptc_op_needs_whole(const ptc_op_t *op, const char *name);
 
 // Where the optional operands of attention and attention_grad lie; -1 if absent.
 typedef struct ptc_attention_operands_s {

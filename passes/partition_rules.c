@@ -155,23 +155,6 @@ static factor_t *find_factor(factors_t *f, const char *name, bool private) {
   return &f->items[f->count++];
 }
 
-// Whether the op's rule marks dim |name| of operand |index| with '!': attributes that name dims that must be whole.
-static bool needs_whole(const ptc_op_t *op, const char *name) {
-  const char *rule = ptc_op_info(op->opcode)->rule;
-  for (const char *at = strchr(rule, '!'); at; at = strchr(at + 1, '!')) {
-    char attr_name[32];
-    const size_t len = strcspn(at + 1, " ");
-    if (len >= sizeof(attr_name)) continue;
-    memcpy(attr_name, at + 1, len);
-    attr_name[len] = '\0';
-    const ptc_attr_t *attr = ptc_op_attr(op, attr_name);
-    if (!attr) continue;
-    const bool one = attr->kind == PTC_ATTR_DIM || attr->kind == PTC_ATTR_STRING;
-    if (one ? attr->u.s == name : ptc_op_dims_contain(op, attr_name, name)) return true;
-  }
-  return false;
-}
-
 static bool is_private(const ptc_op_t *op, int32_t operand, const char *dim) {
   return op->opcode == PTC_OP_GATHER && operand == 0 && ptc_op_dims_contain(op, "dims", dim);
 }
@@ -264,7 +247,7 @@ static void find_factors(ptc_part_t *p, const ptc_op_t *op, const ptc_type_t *co
       const bool private = is_private(op, i, dim->name);
       factor_t *factor = find_factor(f, dim->name, private);
       if (!factor) continue;
-      const bool walked = op->opcode == PTC_OP_GATHER ? private : needs_whole(op, dim->name);
+      const bool walked = op->opcode == PTC_OP_GATHER ? private : ptc_op_needs_whole(op, dim->name);
       factor->whole |= walked && !split;
       factor->summed |= is_summed(op, dim->name);
       add_dim(factor, dim, bytes, weight);

@@ -134,15 +134,6 @@ static void add_block(cost_t *c, ptc_block_t *block) {
 
 // --- a set of names
 
-static int64_t gcd(int64_t a, int64_t b) {
-  while (b) {
-    const int64_t r = a % b;
-    a = b;
-    b = r;
-  }
-  return a;
-}
-
 // Over how many parts of tp the name lies: all, if every extent of it among parameters divides or is long enough to be
 // padded, else the greatest common divisor.
 static int64_t parts_of(const search_t *s, const char *name) {
@@ -153,7 +144,7 @@ static int64_t parts_of(const search_t *s, const char *name) {
     if (global->kind != PTC_GLOBAL_PARAM) continue;
     const int32_t at = ptc_type_find_dim(global->type, name);
     if (at < 0) continue;
-    divisor = gcd(divisor, global->type->dims[at].extent);
+    divisor = ptc_gcd(divisor, global->type->dims[at].extent);
     if (global->type->dims[at].extent < least) least = global->type->dims[at].extent;
   }
   return least / tp >= PTC_PART_MIN_SHARD ? tp : divisor;
@@ -182,7 +173,7 @@ static void use_set(search_t *s) {
     for (int32_t k = 0; k < p->num_names; k++) {
       const ptc_axis_ref_t other = p->named[k];
       if (other.size == 0 || other.pre != 1 || !stand_together(s, name, p->names[k])) continue;
-      ref = (ptc_axis_ref_t){tp.axis, other.size, gcd(size / other.size, own)};
+      ref = (ptc_axis_ref_t){tp.axis, other.size, ptc_gcd(size / other.size, own)};
     }
     if (ref.size == 1) continue;
     p->names[p->num_names] = name;

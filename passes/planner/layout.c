@@ -1,6 +1,7 @@
 // The axes of a choice, and how the parameters lie on them: passes/partition_seed.c and partition_search.c on numbers.
 #include <string.h>
 
+#include "ir/axes.h"
 #include "passes/planner/layout_impl.h"
 
 // A dim is padded only where a shard has this many elements (as in passes/partition_impl.h).
@@ -99,19 +100,10 @@ static void set_axes(ptc_layout_t *l, int64_t micro) {
 
 // --- parameters
 
-static int64_t gcd(int64_t a, int64_t b) {
-  while (b) {
-    const int64_t r = a % b;
-    a = b;
-    b = r;
-  }
-  return a;
-}
-
 static int64_t parts_of(const ptc_layout_t *l, int32_t candidate) {
   const ptc_work_name_t *name = &l->work->names[candidate];
   const int64_t tp = l->size[PTC_REF_AXIS + PTC_AXIS_TP];
-  return name->least / tp >= MIN_SHARD ? tp : gcd(tp, name->divisor);
+  return name->least / tp >= MIN_SHARD ? tp : ptc_gcd(tp, name->divisor);
 }
 
 typedef struct names_s {
@@ -132,7 +124,7 @@ static bool find_names(ptc_layout_t *l, uint32_t set, names_t *out) {
       if (other < PTC_REF_PART || l->pre[other] != 1 || !(l->w->together[i] >> out->name[k] & 1))
         continue;
       pre = l->size[other];
-      size = gcd(tp / l->size[other], own);
+      size = ptc_gcd(tp / l->size[other], own);
     }
     if (size == 1) continue;
     const int32_t ref = add_part(l, pre, size);

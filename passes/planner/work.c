@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/axes.h"
 #include "ir/text.h"
 #include "passes/partition.h"
 #include "passes/pass.h"
@@ -130,15 +131,6 @@ static void add_params(ptc_wbuild_t *b, const char *batch) {
     if (b->module->globals[g]->kind == PTC_GLOBAL_PARAM) add_param(b, b->module->globals[g], batch);
 }
 
-static int64_t gcd(int64_t a, int64_t b) {
-  while (b) {
-    const int64_t r = a % b;
-    a = b;
-    b = r;
-  }
-  return a;
-}
-
 static int32_t find_candidate(const ptc_work_t *work, int32_t name) {
   for (int32_t i = 0; i < work->num_names; i++)
     if (work->impl->name_of[i] == name) return i;
@@ -160,7 +152,7 @@ static void find_candidates(ptc_work_t *work, const bool *is_input) {
         work->names[at] = (ptc_work_name_t){w->dim_names[dim->name], dim->extent, 0, 0};
       }
       ptc_work_name_t *name = &work->names[at];
-      name->divisor = gcd(name->divisor, dim->extent);
+      name->divisor = ptc_gcd(name->divisor, dim->extent);
       if (dim->extent < name->least) name->least = dim->extent;
       name->pieces |= w->params[i].pieces;
       here |= UINT32_C(1) << at;

@@ -29,23 +29,6 @@ static int8_t add_factor(rule_t *r, const char *name, bool private) {
   return (int8_t)r->count++;
 }
 
-// Whether the op table marks the dim with '!': an attribute that names dims that must be whole on a device.
-static bool needs_whole(const ptc_op_t *op, const char *name) {
-  const char *rule = ptc_op_info(op->opcode)->rule;
-  for (const char *at = strchr(rule, '!'); at; at = strchr(at + 1, '!')) {
-    char attr_name[32];
-    const size_t len = strcspn(at + 1, " ");
-    if (len >= sizeof(attr_name)) continue;
-    memcpy(attr_name, at + 1, len);
-    attr_name[len] = '\0';
-    const ptc_attr_t *attr = ptc_op_attr(op, attr_name);
-    if (!attr) continue;
-    const bool one = attr->kind == PTC_ATTR_DIM || attr->kind == PTC_ATTR_STRING;
-    if (one ? attr->u.s == name : ptc_op_dims_contain(op, attr_name, name)) return true;
-  }
-  return false;
-}
-
 static bool is_summed(const ptc_op_t *op, const char *name) {
   const ptc_attr_t *over = ptc_op_attr(op, "over");
   return over && over->kind == PTC_ATTR_DIMS && ptc_op_dims_contain(op, "over", name);
@@ -193,7 +176,7 @@ void ptc_work_rule(ptc_wbuild_t *b, ptc_wop_t *out, const ptc_op_t *op, const in
       const bool private = gather && in[i] == 0 && ptc_op_dims_contain(op, "dims", name);
       const int8_t f = *at++ = add_factor(&r, name, private);
       if (f < 0) continue;
-      if (gather ? private : needs_whole(op, name)) out->whole |= UINT64_C(1) << f;
+      if (gather ? private : ptc_op_needs_whole(op, name)) out->whole |= UINT64_C(1) << f;
       if (is_summed(op, name)) out->summed |= UINT64_C(1) << f;
     }
   }
