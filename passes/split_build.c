@@ -10,6 +10,7 @@
 #include "ir/op.h"
 #include "passes/rewrite.h"
 #include "passes/split_impl.h"
+#include "passes/uses.h"
 
 // A value of the loop that belongs to a part.
 typedef struct made_s {
@@ -73,7 +74,7 @@ static void find_data_in(ptc_pieces_t *p, const ptc_block_t *block, bool in_loop
   for (ptc_op_t *op = block->first; op; op = op->next) {
     if (op == p->loop) find_data_in(p, op->body, true);
     leaf_check_t check = {p, true, true};
-    ptc_split_visit_uses(op, check_leaf, &check);
+    ptc_visit_uses(op, check_leaf, &check);
     const bool cheap = !op->body && op->opcode != PTC_OP_EINSUM && op->opcode != PTC_OP_ATTENTION &&
                        op->opcode != PTC_OP_SCATTER_ADD &&
                        !ptc_op_has_trait(op, PTC_TRAIT_COLLECTIVE);
@@ -126,12 +127,12 @@ void ptc_split_note_stages(ptc_home_t *home, const ptc_func_t *func) {
   note_t note = {.home = home, .func = func};
   for (const ptc_op_t *op = loop->body->first; op != loop->body->last; op = op->next) {
     note.now = bit(part_of(op) % home->split->num_stages);
-    ptc_split_visit_uses(op, note_use, &note);
+    ptc_visit_uses(op, note_use, &note);
   }
   for (const ptc_op_t *op = loop->prev; op; op = op->prev) {
     note.now = 0;
     for (int32_t i = 0; i < op->num_results; i++) note.now |= get_bits(&note.need, op->results[i]);
-    if (note.now) ptc_split_visit_uses(op, note_use, &note);
+    if (note.now) ptc_visit_uses(op, note_use, &note);
   }
   for (int32_t i = 0; i < func->body->num_args; i++)
     if (func->arg_globals[i]->kind == PTC_GLOBAL_PARAM)
@@ -202,7 +203,7 @@ static void find_values(loop_t *loop) {
       loop->last = &made->next;
     }
     void *arg[2] = {p, op};
-    ptc_split_visit_uses(op, note_made_use, arg);
+    ptc_visit_uses(op, note_made_use, arg);
   }
 }
 
@@ -255,7 +256,7 @@ static void ensure_use(ptc_value_t *value, void *arg) { ensure(arg, value); }
 
 static void clone_here(task_t *task, const ptc_op_t *op) {
   ptc_module_t *module = task->loop->p->split->module;
-  ptc_split_visit_uses(op, ensure_use, task);
+  ptc_visit_uses(op, ensure_use, task);
   ptc_op_t *copy = ptc_op_clone(module, op, &task->map);
   ptc_attrs_remove(&copy->attrs, ptc_module_intern(module, "part"));
   ptc_attrs_remove(&copy->attrs, ptc_module_intern(module, "phase"));
@@ -458,7 +459,7 @@ static void clone_early(ptc_pieces_t *p, ptc_func_t *func, ptc_map_t *map, ptc_v
     return;
   }
   early_t early = {p, func, map};
-  ptc_split_visit_uses(value->def, clone_early_use, &early);
+  ptc_visit_uses(value->def, clone_early_use, &early);
   ptc_op_insert(ptc_op_clone(p->split->module, value->def, map), func->body, NULL);
 }
 

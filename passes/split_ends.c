@@ -11,6 +11,7 @@
 #include "ir/op.h"
 #include "passes/rewrite.h"
 #include "passes/split_impl.h"
+#include "passes/uses.h"
 
 typedef struct ends_s {
   ptc_pieces_t *p;
@@ -75,7 +76,7 @@ static void look(ptc_value_t *value, void *arg) {
 
 static look_t look_at(ends_t *e, const ptc_op_t *op) {
   look_t l = {.e = e, .home = -1, .bytes = -1, .params = ~(uint64_t)0};
-  ptc_split_visit_uses(op, look, &l);
+  ptc_visit_uses(op, look, &l);
   if (!l.any_param) l.params = 0;
   return l;
 }
@@ -157,7 +158,7 @@ static void find_needs(ends_t *e) {
   for (const ptc_op_t *op = ret->prev; op; op = op->prev) {
     if (op == e->p->loop) continue;
     need_t need = {e, runs_on(e, op)};
-    if (need.stages) ptc_split_visit_uses(op, add_need, &need);
+    if (need.stages) ptc_visit_uses(op, add_need, &need);
   }
 }
 

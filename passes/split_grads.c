@@ -7,6 +7,7 @@
 #include "ir/op.h"
 #include "passes/rewrite.h"
 #include "passes/split_impl.h"
+#include "passes/uses.h"
 
 typedef struct grads_s {
   const ptc_split_t *split;
@@ -89,7 +90,7 @@ static ptc_op_t *divide(const grads_t *g, ptc_op_t *repeat) {
     if (ptc_map_get(&g->needed, repeat->results[i]) || !yield->operands[i]->def)
       mark(yield->operands[i], &f.chain);
   for (ptc_op_t *op = yield->prev; op; op = op->prev)
-    if (makes_one_of(op, &f.chain)) ptc_split_visit_uses(op, mark, &f.chain);
+    if (makes_one_of(op, &f.chain)) ptc_visit_uses(op, mark, &f.chain);
   f.late = ptc_op_new(g->module, PTC_OP_REPEAT, repeat->loc, NULL, 0, 0);
   f.late->attrs = ptc_attrs_clone(g->module, &repeat->attrs);
   f.late->body = ptc_block_new(g->module, repeat->parent->func, f.late);
@@ -100,7 +101,7 @@ static ptc_op_t *divide(const grads_t *g, ptc_op_t *repeat) {
   for (ptc_op_t *op = repeat->body->first, *next; op != yield; op = next) {
     next = op->next;
     if (makes_one_of(op, &f.chain)) continue;
-    ptc_split_visit_uses(op, move_use, &f);
+    ptc_visit_uses(op, move_use, &f);
     ptc_op_t *copy = ptc_op_clone(g->module, op, &f.there);
     ptc_op_insert(copy, f.late->body, f.late->body->last);
     moved++;
@@ -135,9 +136,9 @@ void ptc_split_grads(const ptc_split_t *split, ptc_func_t *func) {
     if (is_reversed(op)) {
       ptc_op_t *late = divide(&g, op);
       if (late) ptc_attrs_set_int(g.module, &late->attrs, "phase", PTC_PHASE_W);
-      ptc_split_visit_uses(op, mark, &g.needed);
+      ptc_visit_uses(op, mark, &g.needed);
     } else if (makes_one_of(op, &g.needed)) {
-      ptc_split_visit_uses(op, mark, &g.needed);
+      ptc_visit_uses(op, mark, &g.needed);
     } else {
       ptc_attrs_set_int(g.module, &op->attrs, "phase", PTC_PHASE_W);
     }

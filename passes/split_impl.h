@@ -31,9 +31,6 @@ typedef struct ptc_split_s {
 
 // The loop over micro-batches of |func|, or NULL.
 ptc_op_t *ptc_split_find_loop(const ptc_func_t *func);
-// Calls |visit| for every value that |op| and what is nested in it take from outside of it; once per use.
-void ptc_split_visit_uses(const ptc_op_t *op, void (*visit)(ptc_value_t *value, void *arg),
-                          void *arg);
 // The part at a cut's side: of forward repeat |repeat|, turn |turn|; of what stands before that repeat, turn -1.
 int32_t ptc_split_part_at(const ptc_split_t *split, int32_t repeat, int64_t turn);
 

@@ -9,6 +9,7 @@
 
 #include "ir/op.h"
 #include "passes/split_impl.h"
+#include "passes/uses.h"
 
 ptc_op_t *ptc_split_find_loop(const ptc_func_t *func) {
   for (ptc_op_t *op = func->body->first; op; op = op->next) {
@@ -16,20 +17,6 @@ ptc_op_t *ptc_split_find_loop(const ptc_func_t *func) {
     if (axis && strcmp(axis, "micro") == 0) return op;
   }
   return NULL;
-}
-
-static void visit_uses(const ptc_op_t *op, const ptc_block_t *inside,
-                       void (*visit)(ptc_value_t *value, void *arg), void *arg) {
-  for (int32_t i = 0; i < op->num_operands; i++)
-    if (!inside || !ptc_block_contains(inside, ptc_value_block(op->operands[i])))
-      visit(op->operands[i], arg);
-  for (const ptc_op_t *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
-    visit_uses(inner, inside ? inside : op->body, visit, arg);
-}
-
-void ptc_split_visit_uses(const ptc_op_t *op, void (*visit)(ptc_value_t *value, void *arg),
-                          void *arg) {
-  visit_uses(op, NULL, visit, arg);
 }
 
 int32_t ptc_split_part_at(const ptc_split_t *split, int32_t repeat, int64_t turn) {
@@ -69,7 +56,7 @@ static void find_grads(const ptc_func_t *func, const ptc_op_t *loop, ptc_map_t *
   for (const ptc_op_t *op = ret->prev; op && op != loop; op = op->prev)
     for (int32_t i = 0; i < op->num_results; i++)
       if (ptc_map_get(out_needed, op->results[i])) {
-        ptc_split_visit_uses(op, mark, out_needed);
+        ptc_visit_uses(op, mark, out_needed);
         break;
       }
 }
@@ -88,7 +75,7 @@ static void set_phases(const ptc_split_t *split, const ptc_func_t *func, ptc_op_
       is_needed |= ptc_map_get(&needed, op->results[i]) != NULL;
     for (int32_t i = 0; i < num_forward; i++) is_needed |= forward[i] == op;
     ptc_attrs_set_int(split->module, &op->attrs, "phase", is_needed ? PTC_PHASE_F : PTC_PHASE_B);
-    if (is_needed) ptc_split_visit_uses(op, mark, &needed);
+    if (is_needed) ptc_visit_uses(op, mark, &needed);
   }
   ptc_map_deinit(&grads);
   ptc_map_deinit(&needed);

@@ -27,3 +27,16 @@ void ptc_uses_deinit(ptc_use_map_t *uses) { ptc_map_deinit(&uses->first); }
 const ptc_use_t *ptc_uses_of(const ptc_use_map_t *uses, const ptc_value_t *value) {
   return ptc_map_get(&uses->first, value);
 }
+
+static void visit_uses(const ptc_op_t *op, const ptc_block_t *inside,
+                       void (*visit)(ptc_value_t *value, void *arg), void *arg) {
+  for (int32_t i = 0; i < op->num_operands; i++)
+    if (!inside || !ptc_block_contains(inside, ptc_value_block(op->operands[i])))
+      visit(op->operands[i], arg);
+  for (const ptc_op_t *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
+    visit_uses(inner, inside ? inside : op->body, visit, arg);
+}
+
+void ptc_visit_uses(const ptc_op_t *op, void (*visit)(ptc_value_t *value, void *arg), void *arg) {
+  visit_uses(op, NULL, visit, arg);
+}

@@ -19,4 +19,7 @@ void ptc_uses_init(ptc_use_map_t *uses, ptc_arena_t *arena, const ptc_block_t *b
 void ptc_uses_deinit(ptc_use_map_t *uses);
 const ptc_use_t *ptc_uses_of(const ptc_use_map_t *uses, const ptc_value_t *value);
 
+// Calls |visit| for every value that |op| and what is nested in it take from outside of it; once per use.
+void ptc_visit_uses(const ptc_op_t *op, void (*visit)(ptc_value_t *value, void *arg), void *arg);
+
 #endif  // PTC_PASSES_USES_H_

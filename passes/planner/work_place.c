@@ -7,17 +7,9 @@
 
 #include "ir/op.h"
 #include "passes/planner/work_build_impl.h"
+#include "passes/uses.h"
 
 // --- ops of the program
-
-static void visit_uses(const ptc_op_t *op, const ptc_block_t *inside,
-                       void (*visit)(ptc_value_t *value, void *arg), void *arg) {
-  for (int32_t i = 0; i < op->num_operands; i++)
-    if (!inside || !ptc_block_contains(inside, ptc_value_block(op->operands[i])))
-      visit(op->operands[i], arg);
-  for (const ptc_op_t *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
-    visit_uses(inner, inside ? inside : op->body, visit, arg);
-}
 
 static void need_op(ptc_op_t *op, void *arg) {
   ptc_map_set(&((ptc_wbuild_t *)arg)->needed, op, op);
@@ -29,7 +21,7 @@ static void need(ptc_value_t *value, void *arg) {
   if (!value->def || ptc_map_get(&b->needed, value->def)) return;
   need_op(value->def, b);
   if (value->def->body) ptc_block_walk(value->def->body, need_op, b);
-  visit_uses(value->def, NULL, need, b);
+  ptc_visit_uses(value->def, need, b);
 }
 
 static bool is_turns(const ptc_op_t *op) {
@@ -55,7 +47,7 @@ static void need_loop(ptc_wbuild_t *b) {
   for (int32_t i = b->loop->num_carry; i < b->loop->num_operands; i++)
     need(b->loop->operands[i], b);
   const ptc_block_t *body = b->loop->body;
-  for (const ptc_op_t *op = body->first; op; op = op->next) visit_uses(op, NULL, need, b);
+  for (const ptc_op_t *op = body->first; op; op = op->next) ptc_visit_uses(op, need, b);
 }
 
 ptc_status_t ptc_work_find_ops(ptc_wbuild_t *b) {
@@ -104,7 +96,7 @@ static void find_sums(const ptc_wbuild_t *b, ptc_map_t *out_needed) {
   for (int32_t i = 0; i < b->func->num_results; i++)
     if (b->func->results[i].kind != PTC_RESULT_VALUE) mark(ret->operands[i], out_needed);
   for (const ptc_op_t *op = ret->prev; op && op != b->loop; op = op->prev)
-    if (makes_one_of(op, out_needed)) visit_uses(op, NULL, mark, out_needed);
+    if (makes_one_of(op, out_needed)) ptc_visit_uses(op, mark, out_needed);
 }
 
 // What a micro-batch computes for losses, metrics and outputs.
@@ -143,7 +135,7 @@ static void place_forward(ptc_wbuild_t *b) {
     if (!ptc_map_get(&b->needed, op)) continue;
     if (!makes_one_of(op, &needed) && !is_forward_repeat(b, op)) continue;
     place(b, op)->phase = PTC_WORK_FORWARD;
-    visit_uses(op, NULL, mark, &needed);
+    ptc_visit_uses(op, mark, &needed);
   }
   ptc_map_deinit(&needed);
 }
@@ -157,7 +149,7 @@ static void place_reversed(ptc_wbuild_t *b, const ptc_op_t *repeat, const ptc_ma
       mark(yield->operands[i], &chain);
   for (const ptc_op_t *op = yield->prev; op; op = op->prev) {
     const bool in_chain = makes_one_of(op, &chain);
-    if (in_chain) visit_uses(op, NULL, mark, &chain);
+    if (in_chain) ptc_visit_uses(op, mark, &chain);
     place(b, op)->phase = op->remat  ? PTC_WORK_AGAIN
                           : in_chain ? PTC_WORK_BACKWARD
                                      : PTC_WORK_WEIGHT;
@@ -172,7 +164,7 @@ static void place_backward(ptc_wbuild_t *b) {
     const bool reversed = is_turns(op) && ptc_op_bool(op, "reverse") && op->num_carry > 0;
     if (reversed) place_reversed(b, op, &needed);
     if (reversed || makes_one_of(op, &needed))
-      visit_uses(op, NULL, mark, &needed);
+      ptc_visit_uses(op, mark, &needed);
     else if (!ptc_op_has_trait(op, PTC_TRAIT_TERMINATOR))
       place(b, op)->phase = PTC_WORK_WEIGHT;
     if (op->remat) place(b, op)->phase = PTC_WORK_AGAIN;
