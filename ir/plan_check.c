@@ -5,6 +5,7 @@
 
 #include "ir/base/map.h"
 #include "ir/plan_check_impl.h"
+#include "ir/plan_order.h"
 
 enum {
   MAX_PARAMS = 64,
@@ -196,14 +197,6 @@ static span_t span_at(const ptc_plan_checker_t *c, const ptc_ref_t *ref, const i
 
 static bool overlap(span_t a, span_t b) { return a.begin < b.end && b.begin < a.end; }
 
-static bool is_written(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg) {
-  if (step->kind == PTC_STEP_SEND || step->kind == PTC_STEP_RECV)
-    return step->kind == PTC_STEP_RECV;
-  if (step->kind != PTC_STEP_LAUNCH) return arg % 2 == 1;
-  const ptc_plan_kernel_t *kernel = &plan->kernels[step->kernel];
-  return arg >= kernel->num_params || kernel->modes[arg] != 0;
-}
-
 // The argument that |arg| may lie upon, or -1.
 static int32_t taken_place(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg) {
   if (step->kind == PTC_STEP_COLLECTIVE)
@@ -219,11 +212,11 @@ static ptc_status_t check_spans(ptc_plan_checker_t *c, const ptc_step_t *step,
   span_t spans[2 * PTC_PLAN_MAX_PARTS];
   for (int32_t a = 0; a < step->num_args; ++a) spans[a] = span_at(c, &step->args[a], turns);
   for (int32_t a = 0; a < step->num_args; ++a) {
-    if (!is_written(c->plan, step, a)) continue;
+    if (!ptc_step_writes(c->plan, step, a)) continue;
     const int32_t place = taken_place(c->plan, step, a);
     c->work += step->num_args;
     for (int32_t b = 0; b < step->num_args; ++b) {
-      if (b == a || (b < a && is_written(c->plan, step, b)) || !overlap(spans[a], spans[b]))
+      if (b == a || (b < a && ptc_step_writes(c->plan, step, b)) || !overlap(spans[a], spans[b]))
         continue;
       // A copy onto itself does nothing.
       const bool same = spans[a].begin == spans[b].begin;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/plan_order.h"
 #include "ir/plan_verify_impl.h"
 
 enum { MAX_REPLAYED = 1 << 24 };
@@ -341,13 +342,6 @@ void ptc_plan_replay_deinit(replay_t *r) {
 
 // --- coordinates
 
-static bool is_written(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg) {
-  if (step->kind == PTC_STEP_LAUNCH)
-    return arg >= plan->kernels[step->kernel].num_params ||
-           plan->kernels[step->kernel].modes[arg] != 0;
-  return step->kind == PTC_STEP_RECV || (step->kind != PTC_STEP_SEND && arg % 2 == 1);
-}
-
 // Whether some address that |steps| write to depends on level |level|.
 static bool writes_depend_on(const ptc_plan_t *plan, const ptc_step_t *steps, int32_t count,
                              int32_t level) {
@@ -356,7 +350,7 @@ static bool writes_depend_on(const ptc_plan_t *plan, const ptc_step_t *steps, in
     if (step->kind == PTC_STEP_REPEAT && writes_depend_on(plan, step->body, step->num_steps, level))
       return true;
     for (int32_t a = 0; a < step->num_args; ++a)
-      if (step->args[a].byte_offset.coef[level] && is_written(plan, step, a)) return true;
+      if (step->args[a].byte_offset.coef[level] && ptc_step_writes(plan, step, a)) return true;
   }
   return false;
 }

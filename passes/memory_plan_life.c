@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/plan_order.h"
 #include "passes/memory_plan_impl.h"
 
 enum { MAX_STEPS = 1 << 23 };
@@ -220,14 +221,6 @@ static void walk_collective(walker_t *w, const ptc_step_t *step) {
     PTC_VEC_PUSH(&w->t->args, node_of(w, &step->args[a]));
 }
 
-static bool is_written(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg) {
-  if (step->kind == PTC_STEP_SEND || step->kind == PTC_STEP_RECV)
-    return step->kind == PTC_STEP_RECV;
-  if (step->kind != PTC_STEP_LAUNCH) return arg % 2 == 1;
-  const ptc_plan_kernel_t *kernel = &plan->kernels[step->kernel];
-  return arg >= kernel->num_params || kernel->modes[arg] != 0;
-}
-
 // Ends what a step of stream 0 waits for.
 static void wait_for_pending(walker_t *w, const ptc_step_t *step) {
   for (int64_t p = w->pending.len - 1; p >= 0; --p) {
@@ -236,8 +229,8 @@ static void wait_for_pending(walker_t *w, const ptc_step_t *step) {
     bool waits = false;
     for (int32_t a = 0; a < step->num_args && !waits; ++a)
       if (!is_spread(w, &step->args[a]))
-        waits =
-            meets_pending(w, pending, node_of(w, &step->args[a]), is_written(w->t->plan, step, a));
+        waits = meets_pending(w, pending, node_of(w, &step->args[a]),
+                              ptc_step_writes(w->t->plan, step, a));
     if (waits) end_pending(w, p);
   }
 }
@@ -254,7 +247,7 @@ static void begin_pending(walker_t *w, const ptc_step_t *step) {
   const bool in_place =
       step->kind == PTC_STEP_COLLECTIVE && step->collective->kind == PTC_COLLECTIVE_ALL_REDUCE;
   for (int32_t a = 0; a < step->num_args; ++a) {
-    const bool write = is_written(w->t->plan, step, a);
+    const bool write = ptc_step_writes(w->t->plan, step, a);
     if (is_spread(w, &step->args[a]) || (in_place && !write)) continue;
     PTC_VEC_PUSH(&w->touched, ((touched_t){node_of(w, &step->args[a]), write}));
     pending.count++;
