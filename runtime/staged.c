@@ -109,13 +109,8 @@ ptc_status_t ptc_staged_run(ptc_staged_t *s, ptc_diag_t *diag, ptc_transfer_kind
 ptc_status_t ptc_staged_collective(ptc_staged_t *staged, ptc_diag_t *diag,
                                    const ptc_collective_t *collective, void *const *args,
                                    int64_t *bytes_read) {
-  static const ptc_transfer_kind_t kinds[PTC_NUM_COLLECTIVES] = {
-      [PTC_COLLECTIVE_ALL_REDUCE] = PTC_TRANSFER_SLICE,
-      [PTC_COLLECTIVE_REDUCE_SCATTER] = PTC_TRANSFER_SUM,
-      [PTC_COLLECTIVE_ALL_GATHER] = PTC_TRANSFER_GATHER,
-      [PTC_COLLECTIVE_ALL_TO_ALL] = PTC_TRANSFER_EXCHANGE,
-      [PTC_COLLECTIVE_RING_SHIFT] = PTC_TRANSFER_SHIFT};
-  PTC_TRY(ptc_staged_run(staged, diag, kinds[collective->kind], collective, args, bytes_read));
+  PTC_TRY(ptc_staged_run(staged, diag, ptc_transfer_kind_of(collective->kind), collective, args,
+                         bytes_read));
   if (collective->kind != PTC_COLLECTIVE_ALL_REDUCE) return PTC_OK;
   return ptc_staged_run(staged, diag, PTC_TRANSFER_SPREAD, collective, args, bytes_read);
 }

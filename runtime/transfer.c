@@ -66,6 +66,16 @@ static ptc_transfer_t joined(ptc_transfer_t t) {
   return t;
 }
 
+ptc_transfer_kind_t ptc_transfer_kind_of(ptc_collective_kind_t kind) {
+  static const ptc_transfer_kind_t kinds[PTC_NUM_COLLECTIVES] = {
+      [PTC_COLLECTIVE_ALL_REDUCE] = PTC_TRANSFER_SLICE,
+      [PTC_COLLECTIVE_REDUCE_SCATTER] = PTC_TRANSFER_SUM,
+      [PTC_COLLECTIVE_ALL_GATHER] = PTC_TRANSFER_GATHER,
+      [PTC_COLLECTIVE_ALL_TO_ALL] = PTC_TRANSFER_EXCHANGE,
+      [PTC_COLLECTIVE_RING_SHIFT] = PTC_TRANSFER_SHIFT};
+  return kinds[kind];
+}
+
 ptc_transfer_t ptc_transfer_of(ptc_transfer_kind_t kind, const ptc_collective_part_t *part,
                                ptc_dtype_t dtype, int32_t size, int32_t sender, int32_t receiver) {
   const int64_t bytes = part->in.row, elem = ptc_dtype_bytes(dtype);

@@ -22,6 +22,9 @@ typedef struct ptc_transfer_s {
   int64_t to, to_step[2];      // in the receiver's result
 } ptc_transfer_t;
 
+// Of an ALL_REDUCE the first of its two.
+ptc_transfer_kind_t ptc_transfer_kind_of(ptc_collective_kind_t kind);
+
 // What member |sender| gives member |receiver| of a part, in a group of |size|.
 ptc_transfer_t ptc_transfer_of(ptc_transfer_kind_t kind, const ptc_collective_part_t *part,
                                ptc_dtype_t dtype, int32_t size, int32_t sender, int32_t receiver);

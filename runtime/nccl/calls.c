@@ -326,15 +326,9 @@ static ptc_status_t all_to_all(call_t *call, ptc_diag_t *diag, int32_t p, int tu
 
 // A group of one.
 static ptc_status_t copy_alone(const call_t *call, ptc_diag_t *diag) {
-  static const ptc_transfer_kind_t kinds[PTC_NUM_COLLECTIVES] = {
-      [PTC_COLLECTIVE_ALL_REDUCE] = PTC_TRANSFER_SLICE,
-      [PTC_COLLECTIVE_REDUCE_SCATTER] = PTC_TRANSFER_SUM,
-      [PTC_COLLECTIVE_ALL_GATHER] = PTC_TRANSFER_GATHER,
-      [PTC_COLLECTIVE_ALL_TO_ALL] = PTC_TRANSFER_EXCHANGE,
-      [PTC_COLLECTIVE_RING_SHIFT] = PTC_TRANSFER_SHIFT};
   for (int32_t p = 0; p < call->c->num_parts; p++) {
-    const ptc_transfer_t t =
-        ptc_transfer_of(kinds[call->c->kind], &call->c->parts[p], call->c->dtype, 1, 0, 0);
+    const ptc_transfer_t t = ptc_transfer_of(ptc_transfer_kind_of(call->c->kind),
+                                             &call->c->parts[p], call->c->dtype, 1, 0, 0);
     PTC_TRY(copy_transfer(call, diag, &t, p));
   }
   return PTC_OK;
