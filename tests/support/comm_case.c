@@ -322,3 +322,25 @@ int64_t comm_case_run(const comm_case_t *test, ptc_comm_t *comm, ptc_diag_t *dia
     memory->free(memory->arg, arrays.memory[i]);
   return num_wrong;
 }
+
+int32_t comm_partition(uint64_t seed, int32_t world, int32_t rank, int32_t *out_ranks,
+                       int32_t *out_number) {
+  uint64_t state = seed;
+  int32_t order[COMM_PARTITION_MAX];
+  for (int32_t i = 0; i < world; i++) {
+    const int32_t j = (int32_t)(unit_random(&state) % (uint64_t)(i + 1));
+    order[i] = order[j];
+    order[j] = i;
+  }
+  for (int32_t start = 0, number = 0; start < world; number++) {
+    const int32_t count = 1 + (int32_t)(unit_random(&state) % (uint64_t)(world - start));
+    for (int32_t i = start; i < start + count; i++) {
+      if (order[i] != rank) continue;
+      memcpy(out_ranks, order + start, (size_t)count * sizeof *order);
+      *out_number = number;
+      return count;
+    }
+    start += count;
+  }
+  return 0;
+}

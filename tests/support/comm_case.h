@@ -37,4 +37,10 @@ void comm_case_random(comm_case_t *test, uint64_t seed, int32_t size);
 int64_t comm_case_run(const comm_case_t *test, ptc_comm_t *comm, ptc_diag_t *diag, int32_t group,
                       int32_t me, const comm_memory_t *memory);
 
+enum { COMM_PARTITION_MAX = 16 };
+// All ranks of |world| in a random order, cut into groups at random places: those of the one that |rank| is in, as many as
+// are returned, and its number.
+int32_t comm_partition(uint64_t seed, int32_t world, int32_t rank, int32_t *out_ranks,
+                       int32_t *out_number);
+
 #endif  // PTC_TESTS_SUPPORT_COMM_CASE_H_

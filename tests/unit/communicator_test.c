@@ -23,29 +23,6 @@ static int64_t env_number(const char *name, int64_t otherwise) {
   return text ? strtoll(text, NULL, 10) : otherwise;
 }
 
-// All ranks in a random order, cut into groups at random places; the one that |rank| is in.
-static int32_t make_partition(uint64_t seed, int32_t world, int32_t rank, int32_t *out_ranks,
-                              int32_t *out_number) {
-  uint64_t state = seed;
-  int32_t order[COMM_MAX_WORLD];
-  for (int32_t i = 0; i < world; i++) {
-    const int32_t j = (int32_t)(unit_random(&state) % (uint64_t)(i + 1));
-    order[i] = order[j];
-    order[j] = i;
-  }
-  for (int32_t start = 0, number = 0; start < world; number++) {
-    const int32_t count = 1 + (int32_t)(unit_random(&state) % (uint64_t)(world - start));
-    for (int32_t i = start; i < start + count; i++) {
-      if (order[i] != rank) continue;
-      memcpy(out_ranks, order + start, (size_t)count * sizeof *order);
-      *out_number = number;
-      return count;
-    }
-    start += count;
-  }
-  return 0;
-}
-
 static int64_t run_cases(ptc_comm_t *comm, ptc_diag_t *diag, void *arg) {
   const script_t *script = arg;
   int32_t groups[NUM_PARTITIONS], sizes[NUM_PARTITIONS], members[NUM_PARTITIONS] = {0};
@@ -53,7 +30,7 @@ static int64_t run_cases(ptc_comm_t *comm, ptc_diag_t *diag, void *arg) {
   for (int32_t i = 0; i < NUM_PARTITIONS; i++) {
     int32_t ranks[COMM_MAX_WORLD];
     sizes[i] =
-        make_partition(script->seed + (uint64_t)i, comm->world, comm->rank, ranks, &numbers[i]);
+        comm_partition(script->seed + (uint64_t)i, comm->world, comm->rank, ranks, &numbers[i]);
     if (ptc_comm_group(comm, diag, ranks, sizes[i], &groups[i]) != PTC_OK) return 1;
     while (ranks[members[i]] != comm->rank) members[i]++;
   }

@@ -13,29 +13,6 @@ typedef struct script_s {
   int64_t num_cases;
 } script_t;
 
-// All ranks in a random order, cut into groups at random places; the one that |rank| is in.
-static int32_t make_partition(uint64_t seed, int32_t world, int32_t rank, int32_t *out_ranks,
-                              int32_t *out_number) {
-  uint64_t state = seed;
-  int32_t order[GPU_WORLD_MAX];
-  for (int32_t i = 0; i < world; i++) {
-    const int32_t j = (int32_t)(unit_random(&state) % (uint64_t)(i + 1));
-    order[i] = order[j];
-    order[j] = i;
-  }
-  for (int32_t start = 0, number = 0; start < world; number++) {
-    const int32_t count = 1 + (int32_t)(unit_random(&state) % (uint64_t)(world - start));
-    for (int32_t i = start; i < start + count; i++) {
-      if (order[i] != rank) continue;
-      memcpy(out_ranks, order + start, (size_t)count * sizeof *order);
-      *out_number = number;
-      return count;
-    }
-    start += count;
-  }
-  return 0;
-}
-
 static int64_t run_cases(gpu_rank_t *rank, ptc_diag_t *diag, void *arg) {
   const script_t *script = arg;
   ptc_comm_t *comm = rank->comm;
@@ -46,7 +23,7 @@ static int64_t run_cases(gpu_rank_t *rank, ptc_diag_t *diag, void *arg) {
     const int32_t i = (k + comm->rank) % NUM_PARTITIONS;
     int32_t ranks[GPU_WORLD_MAX];
     sizes[i] =
-        make_partition(script->seed + (uint64_t)i, comm->world, comm->rank, ranks, &numbers[i]);
+        comm_partition(script->seed + (uint64_t)i, comm->world, comm->rank, ranks, &numbers[i]);
     if (ptc_comm_group(comm, diag, ranks, sizes[i], &groups[i]) != PTC_OK) return 1;
     while (ranks[members[i]] != comm->rank) members[i]++;
   }
