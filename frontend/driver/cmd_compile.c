@@ -18,7 +18,6 @@
 #include "frontend/driver/plan_report.h"
 #include "frontend/driver/sample_plan.h"
 #include "frontend/driver/units.h"
-#include "frontend/parse.h"
 #include "ir/text.h"
 #include "passes/parallel.h"
 
@@ -347,33 +346,17 @@ static ptc_status_t make_plan(arguments_t *args, ptc_pass_ctx_t *ctx, ptc_module
 
 // --- planning
 
-static bool has_cluster(const ptc_ast_t *ast) {
+// The cluster of --cluster, or of the last block in the files; NULL: none is given.
+static ptc_status_t find_cluster(const arguments_t *args, ptc_diag_t *diag, const ptc_ast_t *ast,
+                                 ptc_arena_t *arena, ptc_cluster_t **out) {
+  const char *own = NULL;
   for (int32_t i = 0; i < ast->num_items; i++)
-    if (ast->items[i].kind == PTC_ITEM_CLUSTER) return true;
-  return false;
-}
-
-// The cluster of --cluster, or of a block in the files; NULL: none is given.
-static ptc_status_t find_cluster(const arguments_t *args, ptc_diag_t *diag,
-                                 const char *const *files, int32_t num_files, ptc_arena_t *arena,
-                                 ptc_cluster_t **out) {
+    if (ast->items[i].kind == PTC_ITEM_CLUSTER) own = ast->items[i].name;
+  const char *spec = args->cluster ? args->cluster : own;
   *out = NULL;
-  ptc_ast_t ast;
-  ptc_ast_init(&ast);
-  ptc_diag_t seen;  // the files' mistakes have been told
-  ptc_diag_init(&seen);
-  const char *spec = args->cluster;
-  for (int32_t i = 0; i < num_files; i++)
-    if (strcmp(files[i], "-") != 0) ptc_parse_file(&seen, &ast, files[i]);
-  for (int32_t i = 0; i < ast.num_items && !args->cluster; i++)
-    if (ast.items[i].kind == PTC_ITEM_CLUSTER) spec = ast.items[i].name;
-  const ptc_status_t status =
-      spec ? ptc_driver_find_cluster(diag, arena, has_cluster(&ast) ? &ast : NULL, spec,
-                                     args->common.quiet, out)
-           : PTC_OK;
-  ptc_diag_deinit(&seen);
-  ptc_ast_deinit(&ast);
-  return status;
+  return spec
+             ? ptc_driver_find_cluster(diag, arena, own ? ast : NULL, spec, args->common.quiet, out)
+             : PTC_OK;
 }
 
 static ptc_status_t report_plan(arguments_t *args, ptc_module_t *module) {
@@ -417,6 +400,41 @@ static ptc_status_t run_passes(arguments_t *args, ptc_module_t *module, const ch
   return status;
 }
 
+// With a cluster the planner fills what is open.
+static ptc_status_t find_planner(arguments_t *args, ptc_diag_t *diag, const ptc_ast_t *ast,
+                                 ptc_arena_t *arena) {
+  ptc_cluster_t *cluster;
+  PTC_TRY(find_cluster(args, diag, ast, arena, &cluster));
+  if (!cluster && (args->why || args->num_why_not > 0))
+    return ptc_error(
+        diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "no-cluster",
+        "--why and --why-not need a cluster: --cluster NAME:NODES (`ptc clusters` lists them)");
+  if (!cluster) return PTC_OK;
+  args->planner = (ptc_planner_t){.cluster = cluster, .objective = args->objective, .arena = arena};
+  args->pass.choose = ptc_planner_choose_hook;
+  args->pass.planner = &args->planner;
+  if (args->plan_only && !args->pass.stop_after) args->pass.stop_after = "choose-mesh";
+  return PTC_OK;
+}
+
+// |ast| is that of |module|.
+static ptc_status_t compile_module(arguments_t *args, const ptc_ast_t *ast, ptc_module_t *module,
+                                   const char *const *files, int32_t num_files,
+                                   const ptc_lower_options_t *options,
+                                   const struct timespec *begin) {
+  if (args->check) return PTC_OK;
+  if (args->print_lowered) print_module(module, !args->no_loc);
+  if (args->pass.stop_after && strcmp(args->pass.stop_after, "lower") == 0) {
+    if (!args->common.quiet) print_model(module);
+    return PTC_OK;
+  }
+  ptc_arena_t arena = {0};
+  ptc_status_t status = find_planner(args, module->diag, ast, &arena);
+  if (status == PTC_OK) status = run_passes(args, module, files, num_files, options, begin);
+  ptc_arena_deinit(&arena);
+  return status;
+}
+
 static ptc_status_t compile(arguments_t *args, ptc_diag_t *diag, const char *const *files,
                             int32_t num_files) {
   struct timespec begin;
@@ -425,36 +443,17 @@ static ptc_status_t compile(arguments_t *args, ptc_diag_t *diag, const char *con
                                  .num_overrides = args->common.num_overrides,
                                  .parallel = args->parallel,
                                  .world = args->world};
+  ptc_ast_t ast;
+  ptc_ast_init(&ast);
   ptc_module_t *module;
-  ptc_status_t status = ptc_compile_files(diag, files, num_files, &options, &module);
-  if (status != PTC_OK) return status;
-  if (!module) {
-    if (args->check) return PTC_OK;
-    return ptc_error(diag, (ptc_loc_t){.file = files[0]}, PTC_INVALID_INPUT, "no-model",
-                     "there is no model to compile; add a file with `model NAME(...) { ... }`");
-  }
-  if (args->print_lowered && !args->check) print_module(module, !args->no_loc);
-  const bool stop_at_once = args->pass.stop_after && strcmp(args->pass.stop_after, "lower") == 0;
-  ptc_arena_t arena = {0};
-  ptc_cluster_t *cluster = NULL;
-  if (!args->check && !stop_at_once)
-    status = find_cluster(args, diag, files, num_files, &arena, &cluster);
-  if (cluster) {
-    args->planner =
-        (ptc_planner_t){.cluster = cluster, .objective = args->objective, .arena = &arena};
-    args->pass.choose = ptc_planner_choose_hook;
-    args->pass.planner = &args->planner;
-    if (args->plan_only && !args->pass.stop_after) args->pass.stop_after = "choose-mesh";
-  } else if (status == PTC_OK && !args->check && (args->why || args->num_why_not > 0)) {
-    status = ptc_error(
-        diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "no-cluster",
-        "--why and --why-not need a cluster: --cluster NAME:NODES (`ptc clusters` lists them)");
-  }
-  if (status == PTC_OK && !args->check && !stop_at_once)
-    status = run_passes(args, module, files, num_files, &options, &begin);
-  ptc_arena_deinit(&arena);
-  if (!args->check && stop_at_once && !args->common.quiet) print_model(module);
-  ptc_module_destroy(module);
+  ptc_status_t status = ptc_compile_files_into(diag, &ast, files, num_files, &options, &module);
+  if (status == PTC_OK && module)
+    status = compile_module(args, &ast, module, files, num_files, &options, &begin);
+  else if (status == PTC_OK && !args->check)
+    status = ptc_error(diag, (ptc_loc_t){.file = files[0]}, PTC_INVALID_INPUT, "no-model",
+                       "there is no model to compile; add a file with `model NAME(...) { ... }`");
+  if (module) ptc_module_destroy(module);
+  ptc_ast_deinit(&ast);
   return status;
 }
 

@@ -10,6 +10,10 @@
 // NULL on error, and for files without a model.
 ptc_status_t ptc_compile_files(ptc_diag_t *diag, const char *const *files, int32_t num_files,
                                const ptc_lower_options_t *options, ptc_module_t **out_module);
+// The same, into a tree that the caller has initialized and may look at afterwards.
+ptc_status_t ptc_compile_files_into(ptc_diag_t *diag, ptc_ast_t *ast, const char *const *files,
+                                    int32_t num_files, const ptc_lower_options_t *options,
+                                    ptc_module_t **out_module);
 // The same for text in memory.
 ptc_status_t ptc_compile_text(ptc_diag_t *diag, const char *file, const char *text, size_t len,
                               const ptc_lower_options_t *options, ptc_module_t **out_module);
