@@ -86,6 +86,8 @@ void ptc_module_derive_properties(ptc_module_t *module);
 ptc_status_t ptc_pass_run(ptc_pass_ctx_t *ctx, ptc_module_t *module, const char *name);
 
 // The pipelines (pipelines.c). All parameters come from module->config.
+// From a lowered model to the training step of one device on the whole batch.
+ptc_status_t ptc_pipeline_step(ptc_pass_ctx_t *ctx, ptc_module_t *module);
 // From a lowered model to the training step of one device: the whole standard pipeline.
 ptc_status_t ptc_pipeline_train(ptc_pass_ctx_t *ctx, ptc_module_t *module);
 

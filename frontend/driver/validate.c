@@ -19,9 +19,6 @@ typedef struct ptc_validate_model_s {
 } model_t;
 
 static ptc_status_t compile(ptc_validator_t *v, const char *text, model_t *model) {
-  static const char *const passes[] = {"infer-shapes", "canonicalize", "raise-attention",
-                                       "canonicalize", "precision",    "autodiff",
-                                       "optimizer",    "canonicalize"};
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   ptc_status_t status =
@@ -29,8 +26,7 @@ static ptc_status_t compile(ptc_validator_t *v, const char *text, model_t *model
   const ptc_pass_options_t options = {.no_verify = true};
   ptc_pass_ctx_t ctx;
   ptc_pass_ctx_init(&ctx, &options);
-  for (size_t i = 0; i < sizeof(passes) / sizeof(*passes) && status == PTC_OK; i++)
-    status = ptc_pass_run(&ctx, model->module, passes[i]);
+  if (status == PTC_OK) status = ptc_pipeline_step(&ctx, model->module);
   ptc_pass_ctx_deinit(&ctx);
   if (status == PTC_OK) status = ptc_work_new(model->module, &v->arena, &model->work);
   ptc_diag_deinit(&diag);

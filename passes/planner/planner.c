@@ -9,7 +9,7 @@
 
 // --- the config
 
-void ptc_planner_read_fixed(const ptc_module_t *module, const ptc_work_t *work, ptc_fixed_t *out) {
+static void read_fixed(const ptc_module_t *module, const ptc_work_t *work, ptc_fixed_t *out) {
   const ptc_attrs_t *config = &module->config;
   *out = ptc_fixed_nothing;
   for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++)
@@ -113,7 +113,7 @@ ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
   if (!planner->stack) planner->stack = ptc_stack_find("ptc");
   const double begin = now();
   PTC_TRY(ptc_work_new(module, planner->arena, &planner->work));
-  ptc_planner_read_fixed(module, planner->work, &planner->fixed);
+  read_fixed(module, planner->work, &planner->fixed);
   const int64_t world = ptc_attrs_int(&module->config, "world", planner->cluster->num_devices);
   planner->seconds[0] = now() - begin;
   if (world > planner->cluster->num_devices)

@@ -17,9 +17,6 @@ typedef struct ptc_planner_s {
   double seconds[2];  // of reading the program, of searching
 } ptc_planner_t;
 
-// What |module|'s config decides already.
-void ptc_planner_read_fixed(const ptc_module_t *module, const ptc_work_t *work, ptc_fixed_t *out);
-
 // Searches, and writes the choice into |module|'s config. |module| is at the point where choose-mesh runs. Ids:
 // "no-mesh" where no split is possible, "out-of-memory" where none fits: by how much, and what would be nearest.
 ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module);

@@ -39,20 +39,10 @@ static void count_all(const ptc_work_pieces_t *pieces, const ptc_part_range_t *p
   int64_t begin = 0;
   for (int32_t i = 0; i < pieces->count; i++) {
     const ptc_piece_t *piece = &pieces->items[i];
-    const int64_t end = begin + (ptc_piece_repeats(piece) ? piece->count : 0);
-    for (int64_t part = 0; part < num_parts; part++) {
-      int64_t own;
-      if (ptc_piece_repeats(piece)) {
-        const int64_t from = parts[part].from > begin ? parts[part].from : begin;
-        const int64_t to = parts[part].to < end ? parts[part].to : end;
-        own = to > from ? to - from : 0;
-      } else {  // stands with the turn after it, or with the last one
-        own = (begin >= parts[part].from || part == 0) &&
-              (begin < parts[part].to || part == num_parts - 1);
-      }
-      out[part % num_stages].times[i] += (int32_t)own;
-    }
-    begin = end;
+    for (int64_t part = 0; part < num_parts; part++)
+      out[part % num_stages].times[i] +=
+          (int32_t)ptc_part_has(piece, begin, parts[part], part == 0, part == num_parts - 1);
+    if (ptc_piece_repeats(piece)) begin += piece->count;
   }
 }
 

@@ -8,12 +8,7 @@ int64_t ptc_part_count(const ptc_work_pieces_t *pieces, int32_t index, ptc_part_
   int64_t begin = 0;  // global turn at which the piece begins
   for (int32_t i = 0; i < index; i++)
     if (ptc_piece_repeats(&pieces->items[i])) begin += pieces->items[i].count;
-  const ptc_piece_t *piece = &pieces->items[index];
-  if (!ptc_piece_repeats(piece))  // stands with the turn after it, or with the last one
-    return (begin >= part.from || first) && (begin < part.to || last);
-  const int64_t end = begin + piece->count;
-  const int64_t from = part.from > begin ? part.from : begin, to = part.to < end ? part.to : end;
-  return to > from ? to - from : 0;
+  return ptc_part_has(&pieces->items[index], begin, part, first, last);
 }
 
 // The turn up to which a part that begins at |from| can go within |limit| seconds; -1: not even one turn.

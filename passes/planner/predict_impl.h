@@ -17,13 +17,23 @@ typedef struct ptc_part_range_s {
   int64_t from, to;
 } ptc_part_range_t;
 
+// How often a piece whose first turn is the global one |begin| lies in |part|: 0 to its count. What is no turn stands with the
+// turn after it, or with the last one.
+static inline int64_t ptc_part_has(const ptc_piece_t *piece, int64_t begin, ptc_part_range_t part,
+                                   bool first, bool last) {
+  if (!ptc_piece_repeats(piece)) return (begin >= part.from || first) && (begin < part.to || last);
+  const int64_t end = begin + piece->count;
+  const int64_t from = part.from > begin ? part.from : begin, to = part.to < end ? part.to : end;
+  return to > from ? to - from : 0;
+}
+
 // How often piece |index| lies in |part|: 0 to its count.
-int64_t ptc_part_count(const ptc_work_pieces_t *pieces, int32_t index, ptc_part_range_t part, bool first,
-                       bool last);
+int64_t ptc_part_count(const ptc_work_pieces_t *pieces, int32_t index, ptc_part_range_t part,
+                       bool first, bool last);
 
 // The parts of the choice's cuts, or those whose slowest is fastest. |costs|: of a turn of each piece.
 // False: fewer turns than parts.
-bool ptc_predict_cuts(const ptc_work_pieces_t *pieces, const ptc_choice_t *choice, const double *costs,
-                      int64_t num_parts, ptc_part_range_t *parts);
+bool ptc_predict_cuts(const ptc_work_pieces_t *pieces, const ptc_choice_t *choice,
+                      const double *costs, int64_t num_parts, ptc_part_range_t *parts);
 
 #endif  // PTC_PASSES_PLANNER_PREDICT_IMPL_H_
