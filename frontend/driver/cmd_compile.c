@@ -364,6 +364,13 @@ static ptc_status_t report_plan(arguments_t *args, ptc_module_t *module) {
   if (args->json) return ptc_plan_report_json(planner, stdout);
   if (!args->common.quiet || args->plan_only)
     ptc_plan_report(planner, args->plan_only ? stdout : stderr);
+  const ptc_choice_t *choice = &planner->found.best.choice;
+  if (!args->plan_only && choice->recompute != PTC_RECOMPUTE_NONE && choice->recompute_turns >= 0)
+    ptc_warning(module->diag, (ptc_loc_t){0}, "partial-recompute",
+                "the plan computes every turn again, where %d of a stage's would do: it takes "
+                "longer than predicted, and "
+                "less memory",
+                (int)choice->recompute_turns);
   if (args->why) PTC_TRY(ptc_plan_report_why(planner, stdout));
   for (int32_t i = 0; i < args->num_why_not; i++)
     PTC_TRY(ptc_plan_report_why_not(module->diag, planner, args->why_not[i], stdout));

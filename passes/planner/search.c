@@ -364,7 +364,9 @@ static bool try_turns(search_t *s, const layout_t *layout, ptc_choice_t choice, 
   predict(s, layout, &choice, &predicted);
   consider(s, &choice, &predicted);
   if (!predicted.fits) return false;
-  if (choice.recompute == PTC_RECOMPUTE_NONE || s->objective == PTC_OBJECTIVE_MEMORY) return true;
+  // Who asks for a mode asks for it everywhere.
+  const bool open = s->fixed->recompute < 0 && choice.recompute != PTC_RECOMPUTE_NONE;
+  if (!open || s->objective == PTC_OBJECTIVE_MEMORY) return true;
   int64_t low = 0, high = most;  // |high| fits
   while (high - low > 1) {
     const int64_t middle = (low + high) / 2;

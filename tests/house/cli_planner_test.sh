@@ -34,6 +34,26 @@ expect 0 'planned for local, 2 devices' "ptc $samples/tiny.ptm --cluster local:2
 expect 0 'proved for 2 ranks' 'ptc verify plan'
 expect 0 '' "ptc show plan config | grep -q '^train.dp .*planner'"
 
+# A block of one's own, with room for some of what is kept: recomputation of some turns is predicted, of all is made.
+cat >small.ptm <<'END'
+device small_cpu {
+  arch = cpu  sms = 2  f32 = 200 GFLOP/s  memory = 75 MB  bandwidth = 24 GB/s  launch = 1 us
+  gemm = 0.86  gemm_tile = 2 us
+  attention_64 = 0.65  attention_128 = 0.7  attention_256 = 0.7
+  attention_grad_64 = 0.53  attention_grad_128 = 0.58  attention_grad_256 = 0.58
+  attention_half = 48  stream = 0.75  l2 = 32 MB
+}
+cluster small {
+  node 1 x small_cpu { link memory  bandwidth = 10 GB/s  latency = 20 us  ring = 10 GB/s }
+}
+END
+tiny="ptc $samples/tiny.ptm small.ptm --set layers=8"
+expect 0 '[partial-recompute]' "$tiny --parallel micro_batch=8 -o partial"
+expect 0 'proved for 1 rank' 'ptc verify partial'
+expect 0 'planned for small' "$tiny --parallel micro_batch=8 -n"
+# Who gives a mode gets it on every turn.
+expect 0 '' "$tiny --parallel micro_batch=8,recompute=full -n | grep -q 'recompute=full\$'"
+
 # --- measured runs
 cat >runs.csv <<'END'
 id,year,gpu,gpus_per_node,n_gpus,interconnect,source,model_name,layers,hidden,ffn_hidden,heads,vocab,ffn_type,seq_len,global_batch_seqs,micro_batch,tp,sp,pp,vp,recompute,precision,step_time_s,group
