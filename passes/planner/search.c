@@ -299,7 +299,7 @@ static void find_layouts(search_t *s) {
 
 static double value_of(const search_t *s, const ptc_prediction_t *p) {
   switch (s->objective) {
-    case PTC_OBJECTIVE_COST: return p->step_s / p->tokens_per_s * s->price;
+    case PTC_OBJECTIVE_COST: return s->price / p->tokens_per_s;
     case PTC_OBJECTIVE_MEMORY: return p->memory_bytes;
     default: return p->step_s;
   }
@@ -394,8 +394,7 @@ static double idle_share(const layout_t *layout, ptc_schedule_kind_t kind) {
 static bool hopeless(search_t *s, double bound) {
   if (s->objective == PTC_OBJECTIVE_MEMORY || !s->out->feasible) return false;
   const double tokens = (double)(s->work->batch * s->work->tokens_per_sample);
-  const double value =
-      s->objective == PTC_OBJECTIVE_COST ? bound / (tokens / bound) * s->price : bound;
+  const double value = s->objective == PTC_OBJECTIVE_COST ? s->price * bound / tokens : bound;
   if (value < s->out->best.value) return false;
   s->out->pruned++;
   return true;

@@ -19,6 +19,12 @@ expect 0 'too much memory at best' \
 expect 0 '"step_s"' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --format json"
 expect 0 '' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --format json -q | python3 -m json.tool >json.txt"
 expect 0 'planned for' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --objective memory"
+# Dollars of a token: eight devices for a step's part of it.
+expect 0 '' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n -q --objective cost --format json >cost.json; \
+  ptc clusters --format json >all.json; python3 -c 'import json
+c = json.load(open(\"cost.json\")); d = {x[\"device\"]: x for x in json.load(open(\"all.json\"))[\"devices\"]}
+price = 8 * d[\"a100_sxm_80g\"][\"price_per_hour\"] / 3600 / c[\"best\"][\"tokens_per_s\"]
+assert price > 0 and abs(c[\"bound\"] / price - 1) < 1e-6, (c[\"bound\"], price)'"
 expect 1 'GB too much' "ptc $samples/llama3.ptm --set d=16384 --set ffn=65536 --cluster dgx_a100:1 -n"
 expect 1 '[out-of-memory]' "ptc $samples/llama3.ptm --set d=16384 --set ffn=65536 --cluster dgx_a100:1 -n"
 expect 1 '[no-mesh]' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --parallel tp=3"
