@@ -64,6 +64,12 @@ install_mpi() {
     libopenmpi-dev >/dev/null 2>&1 || echo "run.sh: no MPI: its tests are skipped"
 }
 
+# Random cases of the same sources are the same everywhere, those of other sources are others.
+PTC_SUITE_SEED=${PTC_SUITE_SEED:-$(find frontend ir passes codegen runtime tests samples -type f -name '*.[chly]' -print0 |
+  LC_ALL=C sort -z | xargs -0 cat | cksum | cut -d' ' -f1)}
+export PTC_SUITE_SEED
+echo "== PTC_SUITE_SEED=$PTC_SUITE_SEED"
+
 passed=0
 failed=0
 add() {  # add PASSED FAILED
@@ -113,11 +119,13 @@ run_config() {
   echo "== $config: testing"
   ctest --preset "$config" -V -j "$jobs" --timeout 1200 >"$log" 2>&1
   grep -E '^ *[0-9]+/[0-9]+ Test +#' "$log"
-  if grep -q '\*\*\*' "$log"; then
-    echo "== $config: what went wrong"
-    grep -E 'had failures|^[0-9]+: +[0-9]+\. /|FAILED|ERROR: |runtime error|expected' "$log" |
-      head -n 80
-  fi
+  local number
+  for number in $(sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#([0-9]+): .*\*\*\*.*/\1/p' "$log"); do
+    echo "== $config: what went wrong in test $number (PTC_SEED=${PTC_SEED:-$PTC_SUITE_SEED})"
+    grep -E "^$number: " "$log" |
+      grep -E 'had failures|^[0-9]+: +[0-9]+\. |FAILED|ERROR: |runtime error|expected' | head -n 40
+    grep -E "^$number: " "$log" | tail -n 15
+  done
   counts=$(count_cases "$log")
   # shellcheck disable=SC2086
   add $counts

@@ -97,7 +97,7 @@ run_fault() {
   esac
 }
 
-seed=${PTC_SEED:-$RANDOM}
+seed=${PTC_SEED:-${PTC_SUITE_SEED:-$RANDOM}}
 echo "PTC_SEED=$seed"
 ptc model.ptm -o two --target compute_80 -q --parallel dp=2,zero=1 >log 2>&1 || fail "compiling"
 ptc run two --data train.txt -q --device=gpusim --profile >log 2>&1

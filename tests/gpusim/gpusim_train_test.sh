@@ -74,7 +74,7 @@ run() {
   esac
 }
 
-seed=${PTC_SEED:-$RANDOM}
+seed=${PTC_SEED:-${PTC_SUITE_SEED:-$RANDOM}}
 echo "PTC_SEED=$seed"
 for ((i = 0; i < ${PTC_CASES:-1} && i < 4; i++)); do run $(((seed + i) % 4)); done
 echo "$passed passed, $failed failed"

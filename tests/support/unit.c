@@ -20,6 +20,7 @@ int unit_main(const char *suite, const unit_test_t *tests, int num_tests) {
 
 uint64_t unit_seed(void) {
   const char *text = getenv("PTC_SEED");
+  if (!text) text = getenv("PTC_SUITE_SEED");  // of the sources, by tests/run.sh
   uint64_t seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
   printf(" PTC_SEED=%" PRIu64 " ", seed);
   return seed;
