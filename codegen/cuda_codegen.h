@@ -11,14 +11,21 @@
 
 enum { PTC_CUDA_THREADS = 256, PTC_CUDA_MAX_PARAMS = PTC_KERNEL_MAX_PARAMS + 1 };
 
+// What is chosen for a whole plan.
+typedef struct ptc_cuda_options_s {
+  bool tf32;  // GEMMs of f32 round their operands to tf32 and use tensor cores; else they are exact
+} ptc_cuda_options_t;
+
 // Appends the source of |kernel|. Diagnostic "codegen-unsupported" names what is not there yet.
 ptc_status_t ptc_codegen_cuda(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
-                              ptc_str_t *out, ptc_kernel_shape_t *out_shape);
+                              const ptc_cuda_options_t *options, ptc_str_t *out,
+                              ptc_kernel_shape_t *out_shape);
 
 ptc_status_t ptc_cuda_nest(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
                            ptc_str_t *out, ptc_kernel_shape_t *out_shape);
 ptc_status_t ptc_cuda_gemm(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
-                           ptc_str_t *out, ptc_kernel_shape_t *out_shape);
+                           const ptc_cuda_options_t *options, ptc_str_t *out,
+                           ptc_kernel_shape_t *out_shape);
 
 ptc_status_t ptc_cuda_attention(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
                                 ptc_str_t *out, ptc_kernel_shape_t *out_shape);
@@ -34,7 +41,7 @@ void ptc_cuda_declare(ptc_str_t *out, const ptc_kernel_t *kernel);
 void ptc_cuda_decode(const ptc_c_scope_t *scope, uint32_t mask, const char *linear, int32_t indent,
                      ptc_str_t *out);
 // Device functions: smem_address, copy16 with commit, wait0 and wait1 (cp.async), ldsm and ldsm_trans (ldmatrix
-// x4), and mma (m16n8k16 of |dtype|, bf16 or f16, with f32 sums).
+// x4), and mma with f32 sums: m16n8k16 of |dtype| bf16 or f16; f32: m16n8k8 of tf32, and round_tf32.
 void ptc_cuda_tensor_core(ptc_str_t *out, ptc_dtype_t dtype);
 // The number of points of the loop dims of |mask|.
 int64_t ptc_kernel_extent(const ptc_kernel_t *kernel, uint32_t mask);

@@ -1,7 +1,8 @@
-// GEMM in CUDA. bf16 and f16 operands: 128 x 128 x 32 tiles, three cp.async stages in swizzled shared
-// memory, ldmatrix, mma.sync m16n8k16 with f32 accumulators. f32 operands, and dtypes that differ: exact, 64 x 64 x 16
-// tiles of FMAs. Either way the tile of sums passes through shared memory, so that the epilogue reads and writes
-// whole lines.
+// GEMM in CUDA. bf16 and f16 operands: 128 x 128 x 32 tiles, three cp.async stages in swizzled shared memory,
+// ldmatrix, mma.sync m16n8k16 with f32 accumulators. f32 operands, and dtypes that differ: exact, 64 x 64 x 16 tiles of
+// FMAs; with tf32 the same tensor-core kernel, 128 x 128 x 16 tiles and m16n8k8, whose operands are rounded (to nearest,
+// ties away) as they are read from shared memory. On tensor cores the tile of sums passes through shared memory, so that
+// the epilogue reads and writes whole lines.
 #include <inttypes.h>
 #include <string.h>
 
@@ -98,85 +99,123 @@ static void print_element(const ptc_kernel_t *kernel, ptc_arena_t *arena, const 
   ptc_str_printf(out, "  return %s;\n}\n", scope.value_text[operand->expr]);
 }
 
-// The loader of one operand's 128 x 32 tile into a stage. By k: rows of 4 chunks, chunk c of row r at slot
-// c ^ (r / 2 % 4); by rows: 32 rows (k) of 16 chunks, chunk c of row k at slot c ^ (k % 8). Both make the
-// eight addresses of an ldmatrix fall into eight different 16-byte bank groups.
-static void print_loader(const ptc_kernel_t *kernel, const operand_t *operand, int64_t num_rows,
+// What the tiles of a kernel on tensor cores hold. Both kinds have rows of 64 bytes.
+typedef struct tiles_s {
+  const char *type;  // of an element in shared memory
+  int width, depth;  // elements in 16 bytes, in a row
+  bool tf32;
+} tiles_t;
+
+static tiles_t tiles_of(bool tf32) {
+  return tf32 ? (tiles_t){"float", 4, 16, true} : (tiles_t){"uint16_t", 8, 32, false};
+}
+
+// Whether the operand is copied as it lies in memory, by 16 bytes.
+static bool is_copied(const operand_t *operand, const tiles_t *tiles) {
+  return operand->load && (operand->k_chunks || operand->row_chunks) &&
+         16 / ptc_dtype_bytes(operand->load->dtype) == tiles->width;
+}
+
+static void print_copies(const operand_t *operand, const tiles_t *tiles, int64_t num_rows,
                          int64_t depth, ptc_str_t *out) {
   const char *n = operand->name;
+  const int w = tiles->width, across = 128 / w;
+  ptc_str_printf(out, "  const %s *base = (const %s *)call->params[%d] + %s_batch(z);\n",
+                 tiles->type, tiles->type, operand->load->param, n);
+  ptc_str_append(out, "#pragma unroll\n  for (int i = 0; i < 2; ++i) {\n");
+  if (operand->k_chunks)
+    ptc_str_printf(
+        out, "    const int r = (t + 256 * i) / 4, c = t %% 4, row = row0 + r, k = k0 + %d * c;\n",
+        w);
+  else
+    ptc_str_printf(out,
+                   "    const int r = (t + 256 * i) / %d, c = t %% %d, row = row0 + %d * c, k = k0 "
+                   "+ r;\n",
+                   across, across, w);
+  ptc_str_printf(out, "    const bool valid = row < %" PRId64 " && k < %" PRId64 ";\n", num_rows,
+                 depth);
+  if (operand->k_chunks)
+    ptc_str_printf(out, "    copy16(smem_address(tile + r * %d + (c ^ (r / 2 %% 4)) * %d),\n",
+                   tiles->depth, w);
+  else
+    ptc_str_printf(out, "    copy16(smem_address(tile + r * 128 + (c ^ (%s)) * %d),\n",
+                   tiles->tf32 ? "r % 4 * 2" : "r % 8", w);
   ptc_str_printf(out,
-                 "static inline void load_%s(const ptc_kernel_call_t *call, uint16_t *tile, "
+                 "           valid ? base + %s_rows(row) + %s_depth(k) : base, valid);\n"
+                 "  }\n",
+                 n, n);
+}
+
+// The loader of one operand's tile, 128 rows by |depth|, into a stage. By k: rows of 4 chunks, chunk c of row r at
+// slot c ^ (r / 2 % 4). By rows: |depth| rows (k) of 128 elements; chunk c of row k at slot c ^ (k % 8), of f32
+// c ^ (k % 4 * 2). So the eight addresses of an ldmatrix fall into eight different 16-byte bank groups, and the 32
+// words of a fragment of f32 that lies by rows (8 rows, 4 of k) into 32 banks.
+static void print_loader(const ptc_kernel_t *kernel, const operand_t *operand, const tiles_t *tiles,
+                         int64_t num_rows, int64_t depth, ptc_str_t *out) {
+  const char *n = operand->name;
+  ptc_str_printf(out,
+                 "static inline void load_%s(const ptc_kernel_call_t *call, %s *tile, "
                  "int z, int row0, int k0) {\n"
                  "  const int t = threadIdx.x;\n",
-                 n);
-  if (operand->load && (operand->k_chunks || operand->row_chunks)) {
-    ptc_str_printf(out,
-                   "  const uint16_t *base = (const uint16_t *)call->params[%d] + %s_batch(z);\n",
-                   operand->load->param, n);
-    if (operand->k_chunks)
-      ptc_str_printf(
-          out,
-          "#pragma unroll\n"
-          "  for (int i = 0; i < 2; ++i) {\n"
-          "    const int r = (t + 256 * i) / 4, c = t %% 4, row = row0 + r, k = k0 + 8 * c;\n"
-          "    const bool valid = row < %" PRId64 " && k < %" PRId64
-          ";\n"
-          "    copy16(smem_address(tile + r * 32 + (c ^ (r / 2 %% 4)) * 8),\n"
-          "           valid ? base + %s_rows(row) + %s_depth(k) : base, valid);\n"
-          "  }\n",
-          num_rows, depth, n, n);
-    else
-      ptc_str_printf(
-          out,
-          "#pragma unroll\n"
-          "  for (int i = 0; i < 2; ++i) {\n"
-          "    const int r = (t + 256 * i) / 16, c = t %% 16, row = row0 + 8 * c, k = k0 + r;\n"
-          "    const bool valid = row < %" PRId64 " && k < %" PRId64
-          ";\n"
-          "    copy16(smem_address(tile + r * 128 + (c ^ (r %% 8)) * 8),\n"
-          "           valid ? base + %s_rows(row) + %s_depth(k) : base, valid);\n"
-          "  }\n",
-          num_rows, depth, n, n);
+                 n, tiles->type);
+  if (is_copied(operand, tiles)) {
+    print_copies(operand, tiles, num_rows, depth, out);
   } else {
-    const char *convert =
-        kernel->exprs[operand->expr].dtype == PTC_BF16 ? "ptc_to_bf16" : "ptc_to_f16";
+    const char *convert = tiles->tf32                                      ? ""
+                          : kernel->exprs[operand->expr].dtype == PTC_BF16 ? "ptc_to_bf16"
+                                                                           : "ptc_to_f16";
+    const int w = tiles->width, d = tiles->depth;
     ptc_str_printf(
         out,
         "#pragma unroll 4\n"
-        "  for (int i = 0; i < 16; ++i) {\n"
-        "    const int r = (t + 256 * i) / 32, c = t %% 32, row = row0 + r, k = k0 + c;\n"
+        "  for (int i = 0; i < %d; ++i) {\n"
+        "    const int r = (t + 256 * i) / %d, c = t %% %d, row = row0 + r, k = k0 + c;\n"
         "    const bool valid = row < %" PRId64 " && k < %" PRId64
         ";\n"
-        "    tile[r * 32 + ((c / 8) ^ (r / 2 %% 4)) * 8 + c %% 8] =\n"
+        "    tile[r * %d + ((c / %d) ^ (r / 2 %% 4)) * %d + c %% %d] =\n"
         "        valid ? %s(%s_value(call, z, row, k)) : 0;\n"
         "  }\n",
-        num_rows, depth, convert, n);
+        128 * d / PTC_CUDA_THREADS, d, d, num_rows, depth, d, w, w, w, convert, n);
   }
   ptc_str_append(out, "}\n");
 }
 
-// Loads the fragments of 16 rows (A) or 16 columns (B) and 16 of depth.
-static void print_fragment(const operand_t *operand, bool is_b, ptc_str_t *out) {
-  const bool by_rows = operand->load && operand->row_chunks;
+// Loads the fragments of 16 rows (A) or 16 columns (B) and 16 (tf32: 8) of depth.
+static void print_fragment(const operand_t *operand, const tiles_t *tiles, bool is_b,
+                           ptc_str_t *out) {
+  const bool by_rows = is_copied(operand, tiles) && operand->row_chunks;
+  const int w = tiles->width;
   ptc_str_printf(out,
-                 "static inline void fragment_%s(unsigned *r, const uint16_t *tile, int "
+                 "static inline void fragment_%s(unsigned *r, const %s *tile, int "
                  "row, int k) {\n"
                  "  const int lane = threadIdx.x %% 32;\n",
-                 operand->name);
+                 operand->name, tiles->type);
   // Registers 0..3 are blocks (rows 0-7, k 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15) for A; for B the
-  // middle two change places, so that 0, 1 belong to the first 8 columns.
+  // middle two change places, so that 0, 1 belong to the first 8 columns. Of tf32 a block is 8 rows and 4 of k, and
+  // as 8 rows of 16 bytes the same to ldmatrix.
   const char *row8 = is_b ? "(lane / 16)" : "(lane / 8 % 2)";
   const char *k8 = is_b ? "(lane / 8 % 2)" : "(lane / 16)";
-  if (by_rows)
+  if (by_rows && tiles->tf32)
+    ptc_str_printf(out,
+                   "#pragma unroll\n"
+                   "  for (int x = 0; x < 4; ++x) {\n"
+                   "    const int rr = row + lane / 4 + 8 * (%s), kk = k + lane %% 4 + 4 * (%s);\n"
+                   "    r[x] = __float_as_uint(tile[kk * 128 + ((rr / 4) ^ (kk %% 4 * 2)) * 4 + rr "
+                   "%% 4]);\n"
+                   "  }\n",
+                   is_b ? "x / 2" : "x % 2", is_b ? "x % 2" : "x / 2");
+  else if (by_rows)
     ptc_str_printf(out,
                    "  const int kk = k + lane %% 8 + 8 * %s, c = row / 8 + %s;\n"
                    "  ldsm_trans(r, smem_address(tile + kk * 128 + (c ^ (kk %% 8)) * 8));\n",
                    k8, row8);
   else
     ptc_str_printf(out,
-                   "  const int rr = row + lane %% 8 + 8 * %s, c = k / 8 + %s;\n"
-                   "  ldsm(r, smem_address(tile + rr * 32 + (c ^ (rr / 2 %% 4)) * 8));\n",
-                   row8, k8);
+                   "  const int rr = row + lane %% 8 + 8 * %s, c = k / %d + %s;\n"
+                   "  ldsm(r, smem_address(tile + rr * %d + (c ^ (rr / 2 %% 4)) * %d));\n",
+                   row8, w, k8, tiles->depth, w);
+  if (tiles->tf32)
+    ptc_str_append(out, "#pragma unroll\n  for (int x = 0; x < 4; ++x) r[x] = round_tf32(r[x]);\n");
   ptc_str_append(out, "}\n");
 }
 
@@ -212,16 +251,18 @@ static int64_t num_tiles(const ptc_kernel_t *kernel, int64_t side) {
 }
 
 static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, const operand_t *a,
-                              const operand_t *b, int64_t splits, ptc_str_t *out) {
+                              const operand_t *b, const tiles_t *tiles, int64_t splits,
+                              ptc_str_t *out) {
   const ptc_gemm_t *g = &kernel->gemm;
   const int64_t m = ptc_kernel_extent(kernel, g->m), n = ptc_kernel_extent(kernel, g->n),
                 k = ptc_kernel_extent(kernel, g->k);
   const int64_t tiles_m = (m + 127) / 128, tiles_n = (n + 127) / 128;
-  ptc_cuda_tensor_core(out, kernel->exprs[g->a].dtype);
-  print_loader(kernel, a, m, k, out);
-  print_loader(kernel, b, n, k, out);
-  print_fragment(a, false, out);
-  print_fragment(b, true, out);
+  const int d = tiles->depth;
+  ptc_cuda_tensor_core(out, tiles->tf32 ? PTC_F32 : kernel->exprs[g->a].dtype);
+  print_loader(kernel, a, tiles, m, k, out);
+  print_loader(kernel, b, tiles, n, k, out);
+  print_fragment(a, tiles, false, out);
+  print_fragment(b, tiles, true, out);
   ptc_str_printf(out,
                  "extern \"C\" __global__ void __launch_bounds__(%d, 2) %s(const ptc_kernel_call_t "
                  "arguments) {\n",
@@ -230,7 +271,7 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
   ptc_cuda_declare(out, kernel);
   ptc_str_printf(
       out,
-      "  __shared__ __align__(128) uint16_t stages[3][2][128 * 32];\n"
+      "  __shared__ __align__(128) %s stages[3][2][128 * %d];\n"
       "  enum { SPLITS = %" PRId64 ", STEPS = %" PRId64
       ", PER_SPLIT = (STEPS + SPLITS - 1) / SPLITS };\n"
       "  const int phase1 = SPLITS > 1 && call->phase == 1;\n"
@@ -254,8 +295,8 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
       "#pragma unroll\n"
       "  for (int i = 0; i < 2; ++i) {\n"
       "    if (first + i < last) {\n"
-      "      load_A(call, stages[i][0], z, row0, 32 * (first + i));\n"
-      "      load_B(call, stages[i][1], z, col0, 32 * (first + i));\n"
+      "      load_A(call, stages[i][0], z, row0, %d * (first + i));\n"
+      "      load_B(call, stages[i][1], z, col0, %d * (first + i));\n"
       "    }\n"
       "    commit();\n"
       "  }\n"
@@ -264,17 +305,18 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
       "    __syncthreads();\n"
       "    const int next = step + 2, filled = stage == 0 ? 2 : stage - 1;\n"
       "    if (next < last) {\n"
-      "      load_A(call, stages[filled][0], z, row0, 32 * next);\n"
-      "      load_B(call, stages[filled][1], z, col0, 32 * next);\n"
+      "      load_A(call, stages[filled][0], z, row0, %d * next);\n"
+      "      load_B(call, stages[filled][1], z, col0, %d * next);\n"
       "    }\n"
       "    commit();\n"
-      "    const uint16_t *ta = stages[stage][0], *tb = stages[stage][1];\n"
+      "    const %s *ta = stages[stage][0], *tb = stages[stage][1];\n"
       "    stage = stage == 2 ? 0 : stage + 1;\n",
-      splits, (k + 31) / 32, tiles_m * tiles_n, tiles_m * tiles_n, tiles_n, tiles_m, tiles_n);
-  ptc_str_append(
+      tiles->type, d, splits, (k + d - 1) / d, tiles_m * tiles_n, tiles_m * tiles_n, tiles_n,
+      tiles_m, tiles_n, d, d, d, d, tiles->type);
+  ptc_str_printf(
       out,
       "#pragma unroll\n"
-      "    for (int kk = 0; kk < 32; kk += 16) {\n"
+      "    for (int kk = 0; kk < %d; kk += %d) {\n"
       "      unsigned fa[4][4], fb[2][4];\n"
       "#pragma unroll\n"
       "      for (int i = 0; i < 4; ++i) fragment_A(fa[i], ta, wm + 16 * i, kk);\n"
@@ -283,11 +325,12 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
       "#pragma unroll\n"
       "      for (int i = 0; i < 4; ++i)\n"
       "#pragma unroll\n"
-      "        for (int j = 0; j < 4; ++j) mma(acc[i][j], fa[i], &fb[j / 2][j % 2 * 2]);\n"
+      "        for (int j = 0; j < 4; ++j) mma(acc[i][j], fa[i], &fb[j / 2][j %% 2 * 2]);\n"
       "    }\n"
       "  }\n"
       "  wait0();\n"
-      "  }\n");
+      "  }\n",
+      d, d / 2);
   if (splits > 1)
     ptc_str_printf(out,
                    // Element x of a thread of a tile's part: neighbouring threads side by side.
@@ -411,11 +454,14 @@ static bool is_operand_dtype(ptc_dtype_t dtype) {
 }
 
 ptc_status_t ptc_cuda_gemm(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
-                           ptc_str_t *out, ptc_kernel_shape_t *out_shape) {
+                           const ptc_cuda_options_t *options, ptc_str_t *out,
+                           ptc_kernel_shape_t *out_shape) {
   const ptc_gemm_t *g = &kernel->gemm;
   operand_t a = make_operand(kernel, "A", g->a, g->m), b = make_operand(kernel, "B", g->b, g->n);
   const ptc_dtype_t da = kernel->exprs[g->a].dtype, db = kernel->exprs[g->b].dtype;
   const bool half = da == db && da != PTC_F32;
+  const tiles_t tile_kind = tiles_of(!half);
+  const bool on_tensor_cores = half || (options->tf32 && (da == PTC_F32 || db == PTC_F32));
   if (!is_operand_dtype(da) || !is_operand_dtype(db))
     return ptc_error(diag, kernel->loc, PTC_UNSUPPORTED, "codegen-unsupported",
                      "a GEMM of %s by %s has no CUDA kernel yet", ptc_dtype_name(da),
@@ -429,17 +475,18 @@ ptc_status_t ptc_cuda_gemm(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kerne
       print_offset(kernel, o, "rows", o->rows, out);
       print_offset(kernel, o, "depth", g->k, out);
     }
-    // Odd shapes of 16-bit operands are read element by element.
-    if (!o->load || (half && !o->k_chunks && !o->row_chunks)) print_element(kernel, arena, o, out);
+    // On tensor cores odd shapes are read element by element.
+    if (!o->load || (on_tensor_cores && !is_copied(o, &tile_kind)))
+      print_element(kernel, arena, o, out);
   }
-  if (!half) {
+  if (!on_tensor_cores) {
     print_exact(kernel, arena, &a, &b, out);
     const int64_t tiles = num_tiles(kernel, 64);
     *out_shape = ptc_cuda_shape(arena, &tiles, 1, 0);
     return PTC_OK;
   }
   const int64_t tiles = num_tiles(kernel, 128), splits = num_splits(kernel, tiles);
-  print_tensor_core(kernel, arena, &a, &b, splits, out);
+  print_tensor_core(kernel, arena, &a, &b, &tile_kind, splits, out);
   const int64_t phases[2] = {tiles * splits, tiles * 4};
   *out_shape = ptc_cuda_shape(arena, phases, splits > 1 ? 2 : 1,
                               splits > 1 ? tiles * splits * 128 * 128 * 4 : 0);

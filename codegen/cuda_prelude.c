@@ -123,10 +123,11 @@ ptc_kernel_shape_t ptc_cuda_shape(ptc_arena_t *arena, const int64_t *tiles, int3
 }
 
 ptc_status_t ptc_codegen_cuda(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
-                              ptc_str_t *out, ptc_kernel_shape_t *out_shape) {
+                              const ptc_cuda_options_t *options, ptc_str_t *out,
+                              ptc_kernel_shape_t *out_shape) {
   switch (kernel->kind) {
     case PTC_KERNEL_NEST: return ptc_cuda_nest(diag, arena, kernel, out, out_shape);
-    case PTC_KERNEL_GEMM: return ptc_cuda_gemm(diag, arena, kernel, out, out_shape);
+    case PTC_KERNEL_GEMM: return ptc_cuda_gemm(diag, arena, kernel, options, out, out_shape);
     case PTC_KERNEL_ATTENTION:
     case PTC_KERNEL_ATTENTION_GRAD: return ptc_cuda_attention(diag, arena, kernel, out, out_shape);
     default: return ptc_cuda_single(diag, arena, kernel, out, out_shape);

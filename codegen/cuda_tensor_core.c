@@ -21,17 +21,26 @@ static const char copies_text[] =
     "               : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"r\"(a));\n"
     "}\n";
 
+// tf32: rounded to nearest, ties away; mma.sync itself would cut the lower bits off.
+static const char tf32_text[] =
+    "static inline unsigned round_tf32(unsigned x) {\n"
+    "  unsigned r;\n"
+    "  asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(__uint_as_float(x)));\n"
+    "  return r;\n"
+    "}\n";
+
 void ptc_cuda_tensor_core(ptc_str_t *out, ptc_dtype_t dtype) {
-  const char *type = dtype == PTC_BF16 ? "bf16" : "f16";
+  const char *type = dtype == PTC_F32 ? "tf32" : dtype == PTC_BF16 ? "bf16" : "f16";
   ptc_str_append(out, copies_text);
+  if (dtype == PTC_F32) ptc_str_append(out, tf32_text);
   ptc_str_printf(
       out,
       "static inline void mma(float *c, const unsigned *a, const unsigned *b) {\n"
-      "  asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.%s.%s.f32 {%%0,%%1,%%2,%%3}, "
+      "  asm volatile(\"mma.sync.aligned.m16n8k%d.row.col.f32.%s.%s.f32 {%%0,%%1,%%2,%%3}, "
       "{%%4,%%5,%%6,%%7}, {%%8,%%9}, {%%0,%%1,%%2,%%3};\"\n"
       "               : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3])\n"
       "               : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), "
       "\"r\"(b[1]));\n"
       "}\n",
-      type, type);
+      dtype == PTC_F32 ? 8 : 16, type, type);
 }

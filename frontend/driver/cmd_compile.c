@@ -58,6 +58,9 @@ static const char usage[] =
     "  --format=FORMAT        of what is planned: text (default) or json\n"
     "  --target=TARGET        cpu (default: this machine's), or cpu:x86-64-v2, -v3, -v4;\n"
     "                         or sm_80, sm_90a, ...: CUDA kernels\n"
+    "  --f32-matmul=HOW       GEMMs of f32 on GPUs: exact (default), or tf32, whose operands keep "
+    "11\n"
+    "                         of 24 bits: --set train.f32_matmul=tf32\n"
     "  --keep-grads           gradients are results of the plan, for `ptc run --dump-grads`\n"
     "  --print-after=PASS     print the IR after that pass; `lower` is the front end's result, "
     "`all`\n"
@@ -97,6 +100,7 @@ enum {
   OPT_WHY_NOT,
   OPT_FORMAT,
   OPT_TARGET,
+  OPT_F32_MATMUL,
   OPT_KEEP_GRADS,
   OPT_PRINT_AFTER,
   OPT_STOP_AFTER,
@@ -115,6 +119,7 @@ static const struct option long_options[] = {
     {"why-not", required_argument, NULL, OPT_WHY_NOT},
     {"format", required_argument, NULL, OPT_FORMAT},
     {"target", required_argument, NULL, OPT_TARGET},
+    {"f32-matmul", required_argument, NULL, OPT_F32_MATMUL},
     {"keep-grads", no_argument, NULL, OPT_KEEP_GRADS},
     {"print-after", required_argument, NULL, OPT_PRINT_AFTER},
     {"stop-after", required_argument, NULL, OPT_STOP_AFTER},
@@ -172,6 +177,10 @@ static int read_option(int option, char *const *argv, arguments_t *args) {
       args->json = strcmp(optarg, "json") == 0;
       return -1;
     case OPT_TARGET: args->target = optarg; return -1;
+    case OPT_F32_MATMUL:
+      if (!ptc_options_set(&args->common, "train.f32_matmul", optarg))
+        return usage_error("too many settings: --f32-matmul=%s", optarg);
+      return -1;
     case OPT_KEEP_GRADS: args->pass.keep_grads = true; return -1;
     case OPT_PRINT_AFTER:
       if (strcmp(optarg, "lower") != 0 && strcmp(optarg, "all") != 0 && !is_pass(optarg))

@@ -24,13 +24,16 @@ static ptc_status_t print_kernels(ptc_module_t *module, const char *target,
                                   const ptc_kernel_t *const *kernels, ptc_emitted_t *emitted) {
   ptc_plan_t *plan = emitted->plan;
   const bool cuda = ptc_plan_target_is_cuda(target);
+  const ptc_cuda_options_t cuda_options = {
+      .tf32 = strcmp(ptc_attrs_string(&module->config, "f32_matmul", "exact"), "tf32") == 0};
   const ptc_c_target_t c_target = {.march = cuda ? NULL : ptc_compiler_march(target)};
   for (int32_t k = 0; k < plan->num_kernels; k++) {
     ptc_str_t text = {0};
     ptc_kernel_shape_t shape = {0};
     ptc_status_t status =
-        cuda ? ptc_codegen_cuda(module->diag, &plan->arena, kernels[k], &text, &shape)
-             : ptc_codegen_c(module->diag, &plan->arena, kernels[k], &c_target, &text, &shape);
+        cuda
+            ? ptc_codegen_cuda(module->diag, &plan->arena, kernels[k], &cuda_options, &text, &shape)
+            : ptc_codegen_c(module->diag, &plan->arena, kernels[k], &c_target, &text, &shape);
     emitted->sources[k] = (ptc_kernel_source_t){plan->kernels[k].name, text.data, text.len};
     if (status != PTC_OK) return status;
     char hash[PTC_HASH_CHARS + 1];

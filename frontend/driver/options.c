@@ -11,13 +11,18 @@
 #include "passes/pass.h"
 #include "runtime/cpu/thread_pool.h"
 
+bool ptc_options_set(ptc_common_options_t *options, const char *name, const char *value) {
+  int32_t capacity = (int32_t)(sizeof(options->overrides) / sizeof(*options->overrides));
+  if (options->num_overrides == capacity) return false;
+  options->overrides[options->num_overrides++] = (ptc_override_t){name, value};
+  return true;
+}
+
 bool ptc_options_add_override(ptc_common_options_t *options, char *text) {
   char *equals = strchr(text, '=');
-  int32_t capacity = (int32_t)(sizeof(options->overrides) / sizeof(*options->overrides));
-  if (!equals || equals == text || options->num_overrides == capacity) return false;
+  if (!equals || equals == text) return false;
   *equals = '\0';
-  options->overrides[options->num_overrides++] = (ptc_override_t){text, equals + 1};
-  return true;
+  return ptc_options_set(options, text, equals + 1);
 }
 
 bool ptc_options_set_diagnostics(ptc_common_options_t *options, const char *text) {

@@ -42,6 +42,8 @@ bool ptc_options_read_number(const char *text, double *out_value);
 // The folder of the runs of |plan| unless --run-dir says otherwise: "PLAN.run". malloc'ed.
 char *ptc_options_run_dir(const char *plan);
 
+// The setting |name|, as --set would; both strings are kept. False if there are too many.
+bool ptc_options_set(ptc_common_options_t *options, const char *name, const char *value);
 // `NAME=VALUE` of --set; |text| is cut in place. False if there is no `=`.
 bool ptc_options_add_override(ptc_common_options_t *options, char *text);
 // False if |text| is neither text nor json.

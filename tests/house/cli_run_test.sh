@@ -196,6 +196,9 @@ expect 1 '[unknown-kernel]' 'ptc show plan kernels nothing'
 expect 0 'module "small"' 'ptc show plan ir'
 expect 0 'default' 'ptc show plan config'
 expect 0 'command line' 'ptc model.ptm -q --set d=8 -o other && ptc show other config'
+expect 0 'train.f32_matmul         tf32             command line' \
+  'ptc model.ptm -q --f32-matmul=tf32 -o other && ptc show other config'
+expect 1 'is one of exact tf32 , not "fast" [setting-value]' 'ptc check model.ptm --f32-matmul=fast'
 # A loss that is not finite ends the run.
 expect 1 '[non-finite-loss]' 'ptc run plan --data=train.txt --run-dir=bad --set lr=1e30'
 expect 0 '' 'ptc run plan --data=train.txt -q --run-dir=bad --restart --set lr=1e30 --keep-going'

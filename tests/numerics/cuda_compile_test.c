@@ -18,6 +18,7 @@ typedef struct compile_s {
   ptc_diag_t *diag;
   ptc_arena_t arena;
   const char *target;
+  ptc_cuda_options_t options;
   int64_t num_kernels, num_failed;
 } compile_t;
 
@@ -40,8 +41,8 @@ static void compile_group(compile_t *compile, ptc_op_t **ops, int32_t num_ops) {
   }
   ptc_str_t source = {0}, code = {0};
   ptc_kernel_shape_t shape;
-  ptc_status_t status =
-      ptc_codegen_cuda(compile->diag, &compile->arena, built.kernel, &source, &shape);
+  ptc_status_t status = ptc_codegen_cuda(compile->diag, &compile->arena, built.kernel,
+                                         &compile->options, &source, &shape);
   if (status == PTC_OK)
     status =
         ptc_nvrtc_compile(compile->nvrtc, compile->diag, name, source.data, compile->target, &code);
@@ -184,6 +185,32 @@ static void test_programs(void) {
   ptc_diag_deinit(&diag);
 }
 
+// Products of f32 as tf32, both operands along k, along the rows, and neither.
+static const program_t tf32_program = {
+    "tf32",
+    "module \"t\"\ninput @a : f32[m=136, k=64]\ninput @b : f32[n=72, k=64]\n"
+    "input @c : f32[k=64, n=72]\ninput @d : f32[k=64, j=33]\n"
+    "func @f(%a = @a, %b = @b, %c = @c, %d = @d) {\n"
+    "  %y = einsum %a, %b {over = [k], dims = [m, n]}\n"
+    "  %z = einsum %c, %a {over = [k], dims = [n, m]}\n"
+    "  %w = einsum %d, %a {over = [k], dims = [j, m]}\n"
+    "  return output \"y\" = %y, output \"z\" = %z, output \"w\" = %w\n}\n"};
+
+static void test_tf32(void) {
+  static const char *const targets[] = {"compute_80", "sm_80", "sm_90a", "sm_100"};
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_nvrtc_t *nvrtc = ptc_nvrtc_open(&diag);
+  for (int t = 0; nvrtc && t < 4; ++t) {
+    compile_t compile = {
+        .nvrtc = nvrtc, .diag = &diag, .target = targets[t], .options = {.tf32 = true}};
+    compile_each(&compile, &tf32_program);
+    ptc_arena_deinit(&compile.arena);
+  }
+  ptc_nvrtc_close(nvrtc);
+  ptc_diag_deinit(&diag);
+}
+
 // Needs no NVRTC: what is printed, and what is refused.
 static void test_refused(void) {
   static const program_t wide = {"too wide", HEADS("f32", "520", "64", PLAIN(""))};
@@ -198,7 +225,9 @@ static void test_refused(void) {
   CU_ASSERT_EQUAL_FATAL(ptc_build_kernel(&diag, &arena, "k", &op, 1, &built), PTC_OK);
   ptc_str_t source = {0};
   ptc_kernel_shape_t shape;
-  CU_ASSERT_EQUAL(ptc_codegen_cuda(&diag, &arena, built.kernel, &source, &shape), PTC_UNSUPPORTED);
+  CU_ASSERT_EQUAL(
+      ptc_codegen_cuda(&diag, &arena, built.kernel, &(ptc_cuda_options_t){0}, &source, &shape),
+      PTC_UNSUPPORTED);
   CU_ASSERT(diag.num_items == 1 && strstr(diag.items[0].message, "heads of 520 and 64 elements"));
   ptc_str_deinit(&source);
   ptc_arena_deinit(&arena);
@@ -206,6 +235,8 @@ static void test_refused(void) {
   ptc_diag_deinit(&diag);
 }
 
-static const unit_test_t tests[] = {
-    {"samples", test_samples}, {"programs", test_programs}, {"refused", test_refused}};
+static const unit_test_t tests[] = {{"samples", test_samples},
+                                    {"programs", test_programs},
+                                    {"tf32", test_tf32},
+                                    {"refused", test_refused}};
 UNIT_MAIN("cuda compile", tests)

@@ -1,28 +1,72 @@
 // Proves: GEMMs and attention on tensor cores, in the simulator of GPUs with all its checks on, give what the
-// typed interpreter gives, where tiles are many, cut off, split along k, masked, and of every width of heads.
+// typed interpreter gives, where tiles are many, cut off, split along k, masked, and of every width of heads. GEMMs of
+// f32 as tf32: within its rounding; operands that tf32 holds give the sums of f32; 99 % of the FLOPs are in mma.
 // PTC_CASES: how many cases of each (default 2); PTC_SEED chooses which. Without NVRTC it says so and passes.
+#include <dlfcn.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "passes/check_semantics.h"
 #include "passes/pass.h"
+#include "runtime/gpusim/gpusim.h"
 #include "tests/support/generated.h"
 #include "tests/support/interp_case.h"
 #include "tests/support/unit.h"
 
-static void check(const char *text, const char *dtype, const char *tensor_core, const char *what) {
+// Counters of the simulator: all kernels so far.
+static sim_counters_t counted(void) {
+  sim_counters_t all = {0}, one;
+  const char *name;
+  void *library = dlopen(PTC_BINARY_DIR "/libptc_gpusim_cuda.so", RTLD_NOW | RTLD_LOCAL);
+  void *symbol = library ? dlsym(library, PTC_GPUSIM_COUNTERS) : NULL;
+  ptc_gpusim_counters_fn_t counters;
+  memcpy(&counters, &symbol, sizeof symbol);
+  for (int32_t i = 0; symbol && counters(i, &name, &one); i++) {
+    all.flops += one.flops;
+    all.mma_flops += one.mma_flops;
+    all.shared_conflicts += one.shared_conflicts;
+  }
+  return all;
+}
+
+// To 11 significant bits, ties away from zero: what cvt.rna.tf32 does to numbers of normal size.
+static double to_tf32(double x) {
+  int exponent;
+  const double fraction = frexp(x, &exponent);
+  return ldexp(round(ldexp(fraction, 11)), exponent - 11);
+}
+
+static void round_inputs(interp_case_t *c) {
+  for (int64_t g = 0; g < c->module->num_globals; g++) {
+    ptc_tensor_t *tensor = ptc_interp_global(c->interp, c->module->globals[g]);
+    for (int64_t i = 0; i < tensor->num_elements; i++) tensor->data[i] = to_tf32(tensor->data[i]);
+  }
+}
+
+typedef struct form_s {
+  const char *tensor_core;  // what some kernel must contain
+  generated_bound_t bound;
+  bool tf32, round_inputs;
+  int64_t num_tiles;  // tf32
+} form_t;
+
+// Where the epilogue puts the sums of a tile, 128 x 128, the main loop's none.
+enum { CONFLICTS_PER_TILE = 512 };
+
+static void check(const char *text, form_t form, const char *what) {
   interp_case_t *c = interp_case_open(text, PTC_INTERP_TYPED);
   UNIT_CHECK(c != NULL, what);
   if (!c) return;
   ptc_semantics_fill(c->interp, c->module, unit_seed());
+  if (form.round_inputs) round_inputs(c);
   ptc_module_derive_properties(c->module);
-  const double eps = strcmp(dtype, "bf16") == 0 ? 0x1p-8 : 0x1p-11;
+  if (form.tf32) ptc_attrs_set_string(c->module, &c->module->config, "f32_matmul", "tf32");
   generated_t generated;
   ptc_str_t report = {0};
-  // Products of 16-bit numbers, added in f32, some rounded to 16 bits in between.
-  const generated_bound_t bound = {.relative = 4 * eps, .absolute = eps};
+  const sim_counters_t before = counted();
   const bool opened = generated_open_gpusim(&generated, c->module);
-  const bool ok = opened && generated_compare(&generated, c->interp, "f", bound, &report);
+  const bool ok = opened && generated_compare(&generated, c->interp, "f", form.bound, &report);
   UNIT_CHECK(ok, what);
   if (!ok) {
     fprintf(stderr, "\n%s\n%s", what, report.data ? report.data : "");
@@ -30,11 +74,28 @@ static void check(const char *text, const char *dtype, const char *tensor_core, 
   }
   bool found = false;
   for (int32_t k = 0; opened && k < generated.emitted.plan->num_kernels; k++)
-    found |= strstr(generated.emitted.sources[k].text, tensor_core) != NULL;
+    found |= strstr(generated.emitted.sources[k].text, form.tensor_core) != NULL;
   UNIT_CHECK(!opened || found, what);
+  const sim_counters_t after = counted();
+  const double in_mma = (double)(after.mma_flops - before.mma_flops),
+               outside = (double)(after.flops - before.flops);
+  const int64_t conflicts = after.shared_conflicts - before.shared_conflicts;
+  if (form.tf32) {
+    UNIT_CHECK(in_mma > 0 && outside <= 0.01 * (in_mma + outside), what);
+    UNIT_CHECK(conflicts <= CONFLICTS_PER_TILE * form.num_tiles, what);
+  }
+  if (getenv("PTC_SHOW"))
+    printf("%s: %.0f FLOP in mma, %.0f outside, %" PRId64 " bank conflicts\n", what, in_mma,
+           outside, after.shared_conflicts - before.shared_conflicts);
   generated_close(&generated);
   ptc_str_deinit(&report);
   interp_case_close(c);
+}
+
+// Products of 16-bit numbers, added in f32, some rounded to 16 bits in between.
+static form_t form_of(const char *dtype) {
+  const double eps = strcmp(dtype, "bf16") == 0 ? 0x1p-8 : 0x1p-11;
+  return (form_t){"mma.sync", {.relative = 4 * eps, .absolute = eps}, false, false, 0};
 }
 
 typedef struct attention_row_s {
@@ -90,7 +151,7 @@ static void check_attention(const attention_row_t *row, const char *dtype) {
   char what[120];
   snprintf(what, sizeof what, "attention of %d rows, %d keys, %d and %d columns, %s, %s", row->rows,
            row->keys, row->dot, row->own, row->mask, dtype);
-  check(text.data, dtype, "mma.sync", what);
+  check(text.data, form_of(dtype), what);
   ptc_str_deinit(&text);
 }
 
@@ -125,7 +186,7 @@ static void check_gemm(const int *row, const char *dtype) {
                  "  return output \"y\" = %y\n}\n");
   char what[120];
   snprintf(what, sizeof what, "einsum of %d x %d x %d, %s", m, n, k, dtype);
-  check(text.data, dtype, "mma.sync", what);
+  check(text.data, form_of(dtype), what);
   ptc_str_deinit(&text);
 }
 
@@ -142,9 +203,82 @@ static void test_gemm(void) {
   }
 }
 
-static const unit_test_t tests[] = {{"attention", test_attention}, {"gemm", test_gemm}};
+// --- f32 as tf32
+
+typedef struct tf32_row_s {
+  int batch, m, n, k;
+  bool a_rows, b_rows;  // whether the operand's rows come first in memory
+  const char *prologue, *epilogue;
+} tf32_row_t;
+
+static const tf32_row_t tf32_rows[] = {
+    {1, 200, 150, 72, true, true, "", ""},
+    {1, 132, 260, 100, true, false, "", ""},
+    {1, 132, 136, 1100, false, true, "", "%o = add %y, %r"},
+    {3, 40, 132, 68, false, false, "", ""},
+    {1, 65, 67, 33, true, false, "", "%s = add %y, %r; %o = relu %s"},
+    {2, 130, 20, 24, true, true, "%x = relu %a", ""},
+    {1, 16, 24, 2048, false, false, "", "%o = mul %y, %r"},
+};
+enum { NUM_TF32_ROWS = sizeof tf32_rows / sizeof *tf32_rows };
+
+static void append_input(ptc_str_t *text, const char *name, const tf32_row_t *row, const char *rows,
+                         int count, bool rows_first) {
+  ptc_str_printf(text, "input @%s : f32[", name);
+  if (row->batch > 1) ptc_str_printf(text, "z=%d, ", row->batch);
+  if (rows_first)
+    ptc_str_printf(text, "%s=%d, k=%d]\n", rows, count, row->k);
+  else
+    ptc_str_printf(text, "k=%d, %s=%d]\n", row->k, rows, count);
+}
+
+static void check_tf32(const tf32_row_t *row, bool round_inputs) {
+  ptc_str_t text = {0};
+  const char *z = row->batch > 1 ? "z, " : "";
+  ptc_str_append(&text, "module \"t\"\n");
+  append_input(&text, "a", row, "m", row->m, row->a_rows);
+  append_input(&text, "b", row, "n", row->n, row->b_rows);
+  if (row->epilogue[0]) ptc_str_printf(&text, "input @r : f32[m=%d, n=%d]\n", row->m, row->n);
+  ptc_str_printf(&text, "func @f(%%a = @a, %%b = @b%s) {\n", row->epilogue[0] ? ", %r = @r" : "");
+  if (row->prologue[0]) ptc_str_printf(&text, "  %s\n", row->prologue);
+  ptc_str_printf(&text, "  %%y = einsum %s, %%b {over = [k], dims = [%sm, n]}\n",
+                 row->prologue[0] ? "%x" : "%a", z);
+  for (const char *at = row->epilogue; *at; at += *at == ';') {
+    const size_t len = strcspn(at, ";");
+    ptc_str_printf(&text, "  %.*s\n", (int)len, at);
+    at += len;
+  }
+  ptc_str_printf(&text, "  return output \"y\" = %s\n}\n", row->epilogue[0] ? "%o" : "%y");
+  // Each operand is off by eps at most, and errors of random signs add up to far less than their sum.
+  const double eps = round_inputs ? 0x1p-20 : 0x1p-11;
+  char what[160];
+  snprintf(what, sizeof what, "tf32 einsum of %d x %d x %d x %d, %d %d%s%s", row->batch, row->m,
+           row->n, row->k, row->a_rows, row->b_rows,
+           round_inputs ? ", operands of 11 bits, " : ", ", row->epilogue);
+  const int64_t tiles = (int64_t)row->batch * ((row->m + 127) / 128) * ((row->n + 127) / 128);
+  const generated_bound_t bound = {.relative = 2 * eps, .absolute = 2 * eps};
+  check(text.data, (form_t){"m16n8k8", bound, true, round_inputs, tiles}, what);
+  ptc_str_deinit(&text);
+}
+
+static void test_tf32(void) {
+  if (!generated_has_nvrtc()) return;
+  const char *cases = getenv("PTC_CASES");
+  const int count = cases ? atoi(cases) : 2;
+  uint64_t state = unit_seed();
+  for (int i = 0; i < 2 * NUM_TF32_ROWS; i++) {
+    const bool all = count >= 2 * NUM_TF32_ROWS;
+    if (!all && i >= count) break;
+    const int at = all ? i : (int)(unit_random(&state) % (2 * NUM_TF32_ROWS));
+    check_tf32(&tf32_rows[at / 2], at % 2);
+  }
+}
+
+static const unit_test_t tests[] = {
+    {"attention", test_attention}, {"gemm", test_gemm}, {"tf32", test_tf32}};
 
 int main(void) {
   setenv("PTC_GPUSIM_CHECKS", "1", 1);
+  setenv("PTC_GPUSIM_COUNTERS", "1", 1);
   return unit_main("tensor cores", tests, sizeof tests / sizeof *tests);
 }
