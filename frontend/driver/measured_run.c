@@ -41,14 +41,15 @@ static const struct {
   const char *stack;
 } stacks[] = {
     {{"llm-foundry", NULL}, 0, 9999, "fsdp"},
-    {{"torchtitan", NULL}, 0, 9999, "torchtitan"},
+    {{"torchtitan", NULL}, 0, 2024, "torchtitan"},
+    {{"torchtitan", NULL}, 0, 9999, "torchtitan-2025"},
     {{"functional_tests", NULL}, 0, 9999, "megatron-deterministic"},
     {{"InternEvo", NULL}, 0, 9999, "internevo"},
     {{"NeMo-Megatron-Launcher", NULL}, 0, 9999, "nemo-megatron-2022"},
     {{"2205.05198", NULL}, 0, 9999, "megatron-2022"},
     {{"Korthikanti", NULL}, 0, 9999, "megatron-2022"},
     {{"tables.tex", NULL}, 0, 9999, "megatron-2020"},
-    {{"bigscience", NULL}, 0, 9999, "megatron-2020"},
+    {{"bigscience", NULL}, 0, 9999, "megatron-deepspeed-2021"},
     {{"Megatron-LM", NULL}, 0, 2022, "megatron-2021"},
     {{"2104.04473", NULL}, 0, 9999, "megatron-2021"},
     {{"NeMo", NULL}, 0, 9999, "nemo"},
@@ -104,8 +105,9 @@ static void read_shape(reader_t *r) {
   m->ffn_kind = strcmp(kind, "swiglu") == 0 || strcmp(kind, "geglu") == 0 ? PTC_FFN_GATED
                 : strcmp(kind, "squared-relu") == 0                       ? PTC_FFN_SQUARED_RELU
                                                                           : PTC_FFN_GELU;
-  m->tied = m->ffn_kind == PTC_FFN_GELU;
-  m->dropout = is_short || whole(r, "year", 2021) <= 2022;
+  const char *notes = cell(r, "notes");
+  m->tied = m->ffn_kind == PTC_FFN_GELU && !strstr(notes, "untied");
+  m->dropout = is_short || whole(r, "year", 2021) <= 2022 || strstr(notes, "dropout default");
   if (m->kv_heads == 0 || m->heads % m->kv_heads) refuse(r, "heads do not divide into kv_heads");
 }
 
@@ -156,7 +158,7 @@ static void read_choice(reader_t *r) {
   }
   c->size[PTC_AXIS_DP] = dp / ep;
   c->size[PTC_AXIS_EP] = ep;
-  c->zero = whole(r, "zero_or_fsdp_stage", 0);
+  c->zero = whole(r, "zero_or_fsdp_stage", run->stack ? run->stack->zero : 0);
   c->micro_batch = whole(r, "micro_batch", 0);
   c->sequence_parallel = strcmp(cell(r, "sp"), "yes") == 0;
   c->chunks = whole(r, "vp", 1);
@@ -225,6 +227,11 @@ static void read_measures(reader_t *r) {
   if (run->step_s <= 0 && per_device > 0 && run->devices > 0)
     run->step_s = (double)(run->shape.batch * run->shape.seq) / (per_device * (double)run->devices);
   run->memory_bytes = number(r, "peak_mem_gib", 0) * 1024 * 1024 * 1024;
+  const char *metric = cell(r, "mem_metric");
+  run->memory_kind = strstr(metric, "allocated")  ? PTC_MEMORY_ALLOCATED
+                     : strstr(metric, "reserved") ? PTC_MEMORY_RESERVED
+                                                  : PTC_MEMORY_USED;
+  run->memory_of_last = strstr(metric, "last rank") != NULL;
   if (run->step_s <= 0 && run->memory_bytes <= 0) refuse(r, "neither a time nor a memory is given");
 }
 

@@ -26,7 +26,13 @@ typedef struct ptc_measured_run_s {
   double nic_rate;  // bytes/s per device, one way; 0: the catalog's
   const ptc_stack_t *stack;
   double step_s, memory_bytes;  // measured; 0: not given
-  const char *reason;           // why it cannot be expressed; NULL: it can
+  enum {
+    PTC_MEMORY_USED,      // of the device: all that is taken
+    PTC_MEMORY_RESERVED,  // by PyTorch's allocator
+    PTC_MEMORY_ALLOCATED  // of that, for tensors
+  } memory_kind;
+  bool memory_of_last;  // of the last rank, not of the one that needs most
+  const char *reason;   // why it cannot be expressed; NULL: it can
 } ptc_measured_run_t;
 
 // The rows of |table|, of either form: the columns of published training runs, or the short form of single models (id,

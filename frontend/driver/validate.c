@@ -61,20 +61,35 @@ static double cost_of_names(const ptc_work_t *work, ptc_arena_t *scratch, ptc_ch
   return predicted.step_s;
 }
 
-// The names that lie on tp: of all sets the one whose step is fastest.
+// Heads, widths and the vocabulary: the names that the rows' models have for what frameworks lay on tp.
+static uint32_t usual_names(const ptc_work_t *work, int64_t tp) {
+  uint32_t set = 0;
+  for (int32_t i = 0; i < work->num_names; i++) {
+    const ptc_work_name_t *name = &work->names[i];
+    if (strcmp(name->name, "e") == 0) return 0;  // experts have tokens of their own
+    const bool usual = strchr("nfv", *name->name) && !name->name[1];
+    if (usual && (name->divisor % tp == 0 || *name->name == 'v')) set |= 1u << i;
+  }
+  return set;
+}
+
+// The names that lie on tp: of all sets with the usual names the one whose step is fastest.
 static void choose_names(const ptc_work_t *work, ptc_arena_t *scratch, ptc_choice_t *choice,
                          const ptc_cluster_t *cluster, const ptc_stack_t *stack) {
   const int32_t bits = choice->size[PTC_AXIS_TP] == 1 ? 0
                        : work->num_names < 8          ? work->num_names
                                                       : 8;
+  const uint32_t usual = usual_names(work, choice->size[PTC_AXIS_TP]) & ((1u << bits) - 1);
   uint32_t best_set = 0;
   double best = INFINITY;
-  for (uint32_t set = bits > 0; set < 1u << bits; set++) {
-    const double cost = cost_of_names(work, scratch, choice, set, cluster, stack);
-    if (cost >= best) continue;
-    best = cost;
-    best_set = set;
-  }
+  for (int any = 0; any < 2 && isinf(best); any++)
+    for (uint32_t set = bits > 0; set < 1u << bits; set++) {
+      if (!any && (set & usual) != usual) continue;
+      const double cost = cost_of_names(work, scratch, choice, set, cluster, stack);
+      if (cost >= best) continue;
+      best = cost;
+      best_set = set;
+    }
   for (int32_t i = 0; i < PTC_MAX_PIECES; i++) choice->names[i] = best_set;
 }
 
@@ -105,7 +120,7 @@ static bool prepare(ptc_validator_t *v, ptc_measured_run_t *run, ptc_prepared_t 
       choice.micro_batch = mb;
       choice.recompute = mode;
       choice.recompute_turns = -1;
-      if (mode == PTC_RECOMPUTE_SELECTIVE && stack.halves_selective) {
+      if (mode == PTC_RECOMPUTE_SELECTIVE && stack.keeps_products) {
         choice.recompute = PTC_RECOMPUTE_FULL;
         choice.recompute_turns = (run->shape.layers / choice.size[PTC_AXIS_PP] + 1) / 2;
       }
@@ -126,6 +141,14 @@ ptc_stack_t ptc_validate_stack(const ptc_measured_run_t *run, const ptc_stack_t 
   return stack;
 }
 
+// What was measured: of the device, of the allocator, or of tensors.
+static double memory_like(const ptc_measured_run_t *run, const ptc_stack_t *stack,
+                          const ptc_prediction_t *p) {
+  if (run->memory_kind == PTC_MEMORY_USED) return p->memory_bytes;
+  const double live = run->memory_of_last ? p->last_allocated_bytes : p->allocated_bytes;
+  return run->memory_kind == PTC_MEMORY_RESERVED ? live * stack->allocator : live;
+}
+
 bool ptc_validate_predict(const ptc_prepared_t *row, const ptc_stack_t *base,
                           ptc_validated_t *out) {
   *out = (ptc_validated_t){.run = row->run, .time_error = NAN, .memory_error = NAN};
@@ -144,8 +167,9 @@ bool ptc_validate_predict(const ptc_prepared_t *row, const ptc_stack_t *base,
     any = true;
   }
   if (any && row->run->step_s > 0) out->time_error = log(out->predicted.step_s / row->run->step_s);
+  out->memory_bytes = memory_like(row->run, &stack, &out->predicted);
   if (any && row->run->memory_bytes > 0)
-    out->memory_error = log(out->predicted.memory_bytes / row->run->memory_bytes);
+    out->memory_error = log(out->memory_bytes / row->run->memory_bytes);
   return any;
 }
 

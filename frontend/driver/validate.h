@@ -54,6 +54,7 @@ typedef struct ptc_validated_s {
   const ptc_measured_run_t *run;
   ptc_prediction_t predicted;
   double time_error;    // log(predicted / measured); NAN: no time was measured
+  double memory_bytes;  // predicted, of the kind that was measured
   double memory_error;  // the same of memory
 } ptc_validated_t;
 

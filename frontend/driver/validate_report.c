@@ -221,19 +221,25 @@ static void print_csv(const ptc_validated_t *rows, int32_t count,
   fprintf(out,
           "id,group,stack,measured_s,predicted_s,error,compute_s,recompute_s,tp_s,cp_s,ep_s,dp_s,"
           "pp_s,bubble_s,"
-          "optimizer_s,measured_bytes,predicted_bytes,reason\n");
+          "optimizer_s,measured_bytes,predicted_bytes,params_bytes,grads_bytes,states_bytes,saved_"
+          "bytes,"
+          "temp_bytes,fixed_bytes,reason\n");
   for (int32_t i = 0; i < count; i++) {
     const ptc_prediction_t *p = &rows[i].predicted;
     const ptc_measured_run_t *run = rows[i].run;
-    fprintf(
-        out, "%s,%s,%s,%.9g,%.9g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.0f,%.0f,\n",
-        run->id, run->group, run->stack->name, run->step_s, p->step_s, expm1(rows[i].time_error),
-        p->compute_s, p->recompute_s, p->exposed_s[PTC_AXIS_TP], p->exposed_s[PTC_AXIS_CP],
-        p->exposed_s[PTC_AXIS_EP], p->exposed_s[PTC_AXIS_DP], p->exposed_s[PTC_AXIS_PP],
-        p->bubble_s, p->optimizer_s, run->memory_bytes, p->memory_bytes);
+    fprintf(out,
+            "%s,%s,%s,%.9g,%.9g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.0f,%.0f,%.0f,%."
+            "0f,%.0f,"
+            "%.0f,%.0f,%.0f,\n",
+            run->id, run->group, run->stack->name, run->step_s, p->step_s,
+            expm1(rows[i].time_error), p->compute_s, p->recompute_s, p->exposed_s[PTC_AXIS_TP],
+            p->exposed_s[PTC_AXIS_CP], p->exposed_s[PTC_AXIS_EP], p->exposed_s[PTC_AXIS_DP],
+            p->exposed_s[PTC_AXIS_PP], p->bubble_s, p->optimizer_s, run->memory_bytes,
+            rows[i].memory_bytes, p->params_bytes, p->grads_bytes, p->states_bytes, p->saved_bytes,
+            p->temp_bytes, p->fixed_bytes);
   }
   for (int32_t i = 0; i < num_refused; i++)
-    fprintf(out, "%s,%s,,,,,,,,,,,,,,,,\"%s\"\n", refused[i]->id, refused[i]->group,
+    fprintf(out, "%s,%s,,,,,,,,,,,,,,,,,,,,,,\"%s\"\n", refused[i]->id, refused[i]->group,
             refused[i]->reason);
 }
 
@@ -245,7 +251,7 @@ static json_t *json_row(const ptc_validated_t *row) {
                    "group", row->run->group, "stack", row->run->stack->name, "measured_s",
                    row->run->step_s, "predicted_s", p->step_s, "time_error",
                    json_or_null(expm1(row->time_error)), "measured_bytes", row->run->memory_bytes,
-                   "predicted_bytes", p->memory_bytes, "memory_error",
+                   "predicted_bytes", row->memory_bytes, "memory_error",
                    json_or_null(expm1(row->memory_error)), "fits", (int)p->fits);
 }
 

@@ -171,8 +171,8 @@ static double scores_bytes(const ptc_layout_t *l, const ptc_wop_t *op, double wi
 // As a framework keeps it: products save their operands as they lie, parts of a sequence included.
 static void save_as(const ptc_layout_t *l, const ptc_wroom_t *room, ptc_save_profile_t profile,
                     ptc_piece_t *piece) {
-  double bytes = 0;
-  piece->scores_bytes = 0;
+  double bytes = 0, products = 0;
+  piece->scores_bytes = piece->logits = 0;
   for (int32_t i = 0; i < room->num_saves; i++) {
     const ptc_wsave_t *save = &room->saves[i];
     const ptc_wvalue_t *v = &l->p->values[save->value];
@@ -181,9 +181,13 @@ static void save_as(const ptc_layout_t *l, const ptc_wroom_t *room, ptc_save_pro
     const double elements = turns * ptc_lay_elements(l, v, l->axes + v->dims);
     switch (save->kind) {
       case PTC_WSAVE_VALUE: bytes += elements * own; break;
-      case PTC_WSAVE_WIDE: bytes += elements * 4; break;
+      case PTC_WSAVE_WIDE:
+        bytes += elements * 4;
+        piece->logits += elements;
+        break;
       case PTC_WSAVE_MASK: bytes += elements; break;
       case PTC_WSAVE_STATISTIC: bytes += profile == PTC_SAVE_TORCH ? elements * own : 0; break;
+      case PTC_WSAVE_PRODUCT: products += elements * own; break;
       case PTC_WSAVE_SCORES: piece->scores_bytes += turns * scores_bytes(l, v->def, own); break;
     }
   }
@@ -195,6 +199,7 @@ static void save_as(const ptc_layout_t *l, const ptc_wroom_t *room, ptc_save_pro
     if (l->p->values[repeat->carries[i].arg].activation)
       bytes += ptc_lay_value_bytes(l, repeat->carries[i].arg);
   piece->saved_bytes[PTC_RECOMPUTE_FULL] = bytes;
+  piece->products_bytes = repeat ? bytes + products : bytes;
 }
 
 static double sum_scores(const ptc_layout_t *l, const ptc_wroom_t *room) {

@@ -146,14 +146,40 @@ static double replicas(const predict_t *p, uint32_t axes) {
 
 // A framework keeps gradients in the dtype in which it sums them; ours are what the program says.
 static double grad_memory(const predict_t *p, const ptc_param_group_t *group) {
-  return p->stack->saves == PTC_SAVE_PTC ? group->grad_bytes : group->params * p->stack->grad_bytes;
+  return p->stack->saves == PTC_SAVE_PTC
+             ? group->grad_bytes
+             : group->params * (p->stack->grad_bytes + p->stack->sum_bytes);
+}
+
+// What a piece keeps of a micro-batch whose turns compute again in part.
+static double kept_bytes(const predict_t *p, const ptc_piece_t *piece, double share) {
+  const int32_t mode = p->choice->recompute;
+  const double none = piece->saved_bytes[PTC_RECOMPUTE_NONE] +
+                      (p->stack->unfused_attention ? piece->scores_bytes : 0);
+  if (mode == PTC_RECOMPUTE_NONE) return none;
+  if (mode == PTC_RECOMPUTE_FULL && p->stack->keeps_products && share < 1)
+    return piece->products_bytes;
+  return share * piece->saved_bytes[mode] + (1 - share) * none;
+}
+
+// Live for a while, besides what is kept: values of a turn, gathered parameters, the loss's copies of the logits.
+static double passing_bytes(const predict_t *p, const ptc_piece_t *piece, double share) {
+  double bytes = fmax(piece->peak_forward_bytes, piece->peak_backward_bytes);
+  if (p->choice->recompute != PTC_RECOMPUTE_NONE && share > 0)
+    bytes += piece->saved_bytes[PTC_RECOMPUTE_NONE] - piece->saved_bytes[p->choice->recompute] +
+             (p->stack->unfused_attention ? piece->scores_bytes : 0);
+  const bool gathers = p->choice->zero >= 3;
+  if (piece->logits > 0)
+    return piece->logits * (p->stack->logit_bytes - 4) + (gathers ? piece->param_bytes : 0);
+  // This turn's and the next one's; gradients as they are made and as they are sent.
+  if (gathers) bytes += 2 * piece->param_bytes + piece->params * (2 + p->stack->grad_bytes);
+  return bytes;
 }
 
 static memory_t memory_of(const predict_t *p, int64_t stage) {
   memory_t sum = {0};
   const int64_t zero = p->choice->zero;
-  const int32_t mode = p->choice->recompute;
-  double gathered = 0;
+  const bool masters = zero >= 3 && p->stack->masters_alone;
   for (int32_t i = 0; i < p->pieces->count; i++) {
     const ptc_piece_t *piece = &p->pieces->items[i];
     const int64_t turns = count_on(p, i, stage);
@@ -162,23 +188,17 @@ static memory_t memory_of(const predict_t *p, int64_t stage) {
       const ptc_param_group_t *group = &piece->groups[g];
       if (group->shared_with >= 0 && count_on(p, group->shared_with, stage) > 0) continue;
       const double n = replicas(p, group->axes), t = (double)turns;
-      sum.params += t * group->param_bytes / (zero >= 3 ? n : 1);
+      sum.params += masters ? 0 : t * group->param_bytes / (zero >= 3 ? n : 1);
       sum.grads += t * grad_memory(p, group) / (zero >= 2 ? n : 1);
       sum.states += t * group->state_bytes / (zero >= 1 ? n : 1);
     }
-    if (zero >= 3)
-      gathered = fmax(gathered, 2 * (piece->param_bytes + piece->params * p->stack->grad_bytes));
     const double share = ptc_piece_repeats(piece) ? again_share(p, turns) : 1;
-    const double none = piece->saved_bytes[PTC_RECOMPUTE_NONE] +
-                        (p->stack->unfused_attention ? piece->scores_bytes : 0);
-    const double least = mode == PTC_RECOMPUTE_NONE ? none : piece->saved_bytes[mode];
-    const double kept = share * least + (1 - share) * none;
-    sum.saved += (double)turns * kept * in_flight(p, stage);
-    double temp = fmax(piece->peak_forward_bytes, piece->peak_backward_bytes);
-    if (mode != PTC_RECOMPUTE_NONE && share > 0) temp += none - least;
-    sum.temp = fmax(sum.temp, temp);
+    const double kept = (double)turns * kept_bytes(p, piece, share);
+    // A micro-batch turns round at the loss: what that keeps is gone when the turns before it go back.
+    const bool at_once = piece->logits > 0 && p->choice->schedule != PTC_SCHEDULE_GPIPE;
+    if (!at_once) sum.saved += kept * in_flight(p, stage);
+    sum.temp = fmax(sum.temp, passing_bytes(p, piece, share) + (at_once ? kept : 0));
   }
-  sum.temp += gathered;
   return sum;
 }
 
@@ -188,15 +208,16 @@ static void add_memory(const predict_t *p, ptc_prediction_t *out) {
       p->device->arch > 1 ? 0.25e9 : 0;  // of one communicator (hardware.md section 5)
   int32_t communicators = 0;
   for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) communicators += p->choice->size[a] > 1;
-  out->fixed_bytes = context + buffers * communicators;
+  out->fixed_bytes = context + buffers * communicators + p->stack->bucket_bytes;
   for (int64_t s = 0; s < p->num_stages; s++) {
-    if (like_before(p, s)) continue;
+    if (like_before(p, s) && s + 1 < p->num_stages) continue;
     const memory_t own = memory_of(p, s);
-    const double sum =
-        (own.params + own.grads + own.states + own.saved + own.temp) * p->stack->allocator +
-        out->fixed_bytes;
+    const double live = own.params + own.grads + own.states + own.saved + own.temp;
+    const double sum = live * p->stack->allocator + out->fixed_bytes;
+    out->last_allocated_bytes = live;
     if (sum <= out->memory_bytes) continue;
     out->memory_bytes = sum;
+    out->allocated_bytes = live;
     out->params_bytes = own.params;
     out->grads_bytes = own.grads;
     out->states_bytes = own.states;

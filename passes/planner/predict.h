@@ -18,6 +18,9 @@ typedef struct ptc_prediction_s {
   double memory_bytes, params_bytes, grads_bytes, states_bytes, saved_bytes, temp_bytes,
       fixed_bytes;
   double capacity_bytes;
+  // What PyTorch calls allocated: neither context nor communicators nor what the allocator holds unused; of the stage that
+  // needs most and of the last one.
+  double allocated_bytes, last_allocated_bytes;
   int32_t worst_stage;
 } ptc_prediction_t;
 

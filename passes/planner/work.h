@@ -96,6 +96,8 @@ typedef struct ptc_piece_s {
   double saved_bytes[PTC_NUM_RECOMPUTE_MODES];
   // Kept besides, without recompute, where attention is not fused: probabilities, dropout's mask, what it leaves.
   double scores_bytes;
+  // Other frameworks: what selective recompute by ops keeps, and the logits of one micro-batch (elements).
+  double products_bytes, logits;
   double peak_forward_bytes, peak_backward_bytes;  // live besides that, at most
   double boundary_bytes;  // handed to the next piece on one device, per micro-batch
 } ptc_piece_t;

@@ -182,6 +182,7 @@ typedef enum ptc_wsave_kind_e {
   PTC_WSAVE_WIDE,       // the same in f32
   PTC_WSAVE_MASK,       // a byte for each of its elements
   PTC_WSAVE_STATISTIC,  // of rows: PyTorch alone
+  PTC_WSAVE_PRODUCT,    // only where selective recompute keeps every second product
   PTC_WSAVE_SCORES      // what attention that makes it keeps of its scores, where it is not fused
 } ptc_wsave_kind_t;
 

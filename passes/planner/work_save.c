@@ -5,6 +5,9 @@
 //                nonlinear functions; masks of dropout, a byte each; q, k and v
 //   PyTorch      eager autograd saves the same, and the statistics of norms and of attention
 //
+// PyTorch's selective recompute by ops (torchtitan) keeps a turn's input and the results of attention and of every second
+// product.
+//
 // Scores that attention keeps where it is not fused are apart (ptc_piece_t.scores_bytes).
 #include "ir/base/vec.h"
 #include "passes/planner/work_build_impl.h"
@@ -14,6 +17,7 @@ typedef PTC_VEC(ptc_wsave_t) saves_t;
 typedef struct save_s {
   const ptc_wprogram_t *p;
   saves_t *to;
+  int32_t *products;  // of the piece, so far
 } save_t;
 
 static bool is_view(ptc_opcode_t opcode) {
@@ -65,12 +69,16 @@ static void attention(save_t *s, const ptc_wop_t *op) {
   for (int32_t i = 0; i < op->num_operands && i < 3; i++) add(s, op->operands[i], PTC_WSAVE_VALUE);
   add(s, op->results, PTC_WSAVE_SCORES);
   add(s, op->results, PTC_WSAVE_VALUE);
+  add(s, op->results, PTC_WSAVE_PRODUCT);
   add(s, op->results + 1, PTC_WSAVE_STATISTIC);
 }
 
 static void visit(save_t *s, const ptc_wop_t *op) {
   switch (op->opcode) {
     case PTC_OP_EINSUM:
+      if ((*s->products)++ % 2 == 0) add(s, op->results, PTC_WSAVE_PRODUCT);
+      product(s, op);
+      break;
     case PTC_OP_MUL:
     case PTC_OP_DIV:
     case PTC_OP_POW: product(s, op); break;
@@ -108,10 +116,11 @@ static void visit(save_t *s, const ptc_wop_t *op) {
 
 void ptc_work_find_saves(ptc_work_t *work, ptc_wprogram_t *p, ptc_arena_t *arena) {
   saves_t saves[PTC_MAX_PIECES] = {{0}};
+  int32_t products[PTC_MAX_PIECES] = {0};
   for (int32_t b = 1; b < p->num_blocks; b++)
     for (int32_t n = 0; n < p->blocks[b].num_ops; n++) {
       const ptc_wop_t *op = &p->blocks[b].ops[n];
-      save_t s = {p, &saves[op->piece]};
+      save_t s = {p, &saves[op->piece], &products[op->piece]};
       if (op->phase == PTC_WORK_FORWARD && !op->repeat) visit(&s, op);
     }
   for (int32_t i = 0; i < work->num_pieces; i++) {

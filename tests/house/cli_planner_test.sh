@@ -79,6 +79,18 @@ expect 0 'fitted' 'ptc calibrate runs.csv'
 expect 0 '' 'ptc calibrate runs.csv --format json | python3 -m json.tool >json.txt'
 # The kind of run the model is for: within a tenth of what was measured.
 expect 0 '' "ptc validate runs.csv --format csv | awk -F, '/^A-1/ {exit !(\$6 > -0.1 && \$6 < 0.1)}'"
+# What a run's memory figure means, and what its framework keeps: torchtitan's reserved bytes with an eager and a compiled
+# loss, Megatron-Core's allocated ones of the last rank, those of NeMo; all within 4 %.
+cat >memory.csv <<'END'
+id,year,gpu,gpus_per_node,n_gpus,source,layers,hidden,ffn_hidden,heads,kv_heads,vocab,ffn_type,seq_len,global_batch_seqs,micro_batch,tp,sp,pp,vp,zero_or_fsdp_stage,recompute,precision,peak_mem_gib,mem_metric,notes,group
+M-1,2024,H100-96G-HBM2e-500W,8,8,torchtitan,32,4096,14336,32,8,128256,swiglu,8192,16,2,1,no,1,,3,selective,bf16,77.0,max reserved,,g1
+M-2,2025,H200-141G-SXM,8,64,torchtitan,32,4096,14336,32,8,128256,swiglu,8192,128,2,1,no,1,,3,selective,fp8,46.97,max reserved,,g1
+M-3,2026,H100-80G-SXM,8,8,Megatron-LM tests/functional_tests,32,4096,16384,32,8,131073,gelu,8192,8,1,1,no,4,8,1,none,bf16,56.551,"max allocated, last rank",untied embeddings; dropout default 0.1,g1
+M-4,2026,H100-80G-SXM,8,8,Megatron-LM tests/functional_tests,32,4096,16384,32,8,131073,gelu,8192,8,2,4,no,1,,1,none,bf16,53.219,"max allocated, last rank",untied embeddings; dropout default 0.1,g1
+M-5,2025,H100-80G-SXM,8,64,dgxc-benchmarking,32,6144,24576,48,8,256000,squared-relu,4096,256,2,2,yes,1,,1,none,bf16,67.961,max reserved,,g1
+M-6,2021,V100-32G-SXM2,4,8,bigscience,24,2048,8192,16,16,50257,gelu,2048,512,2,1,no,1,,,full,fp16,17,nvidia-smi used,,g1
+END
+expect 0 '' "ptc validate memory.csv --format csv | awk -F, '/^M-/ {n++; e = \$17 / \$16 - 1; if (e > 0.04 || e < -0.04) exit 1} END {exit n != 6}'"
 expect 2 'did you mean fsdp' 'ptc validate runs.csv --stack=fsdpp'
 expect 2 'no file of measured runs' 'ptc validate'
 expect 1 '[read]' 'ptc validate none.csv'

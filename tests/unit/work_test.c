@@ -205,6 +205,24 @@ static void test_korthikanti(void) {
   }
 }
 
+// Selective recompute by ops (torchtitan): a turn's input, attention's result, and every second product: q, val, up.
+static void test_products(void) {
+  planned_t p;
+  plan_text(&p, gpt, NULL, 0);
+  CU_ASSERT_EQUAL_FATAL(p.status, PTC_OK);
+  const ptc_choice_t c = {.size = {1, 1, 1, 1, 1}, .micro_batch = 1, .chunks = 1};
+  ptc_work_pieces_t pieces;
+  CU_ASSERT_EQUAL_FATAL(ptc_layout_pieces(p.work, &p.arena, &c, PTC_SAVE_TORCH, &pieces), PTC_OK);
+  const ptc_piece_t *block = find_piece(&pieces, "block");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+  const double input = block->saved_bytes[PTC_RECOMPUTE_FULL];
+  CU_ASSERT_EQUAL(block->products_bytes, input * (1 + 1 + 1 + 1 + 4));
+  // The loss stands in the last piece.
+  const ptc_piece_t *end = &pieces.items[pieces.count - 1];
+  CU_ASSERT(block->logits == 0 && end->logits > 0);
+  plan_end(&p);
+}
+
 // --- Rajbhandari et al. 2020, figure 1: 7.5e9 parameters, 64 ranks, gradients in 16 bits
 
 static void test_zero(void) {
@@ -289,8 +307,11 @@ static void test_speed(void) {
 }
 
 static const unit_test_t tests[] = {
-    {"what a program says", test_program}, {"figures of Korthikanti et al.", test_korthikanti},
-    {"the states of ZeRO", test_zero},     {"choices and models that do not fit", test_refusals},
+    {"what a program says", test_program},
+    {"figures of Korthikanti et al.", test_korthikanti},
+    {"the states of ZeRO", test_zero},
+    {"what op-wise recompute keeps", test_products},
+    {"choices and models that do not fit", test_refusals},
     {"microseconds", test_speed},
 };
 UNIT_MAIN("work", tests)
