@@ -35,6 +35,17 @@ struct ptc_device_s {
   ptc_status_t (*finish)(ptc_device_t *device, ptc_diag_t *diag, int32_t *out_fault);
   void (*destroy)(ptc_device_t *device);
 
+  // --- graphs: what is queued is recorded, and launched as one
+
+  // Why the device has none; NULL: it has.
+  const char *(*no_graph)(const ptc_device_t *device);
+  // From now on |launch|, |copy|, |copy_rows|, |wait| and |record| are recorded, and nothing is done. Nothing may be under
+  // way, and nothing else be called until |end_graph|.
+  ptc_status_t (*begin_graph)(ptc_device_t *device, ptc_diag_t *diag);
+  // In any case after a successful |begin_graph|. |*out_graph|: the device's, until it is destroyed; NULL after an error.
+  ptc_status_t (*end_graph)(ptc_device_t *device, ptc_diag_t *diag, void **out_graph);
+  ptc_status_t (*run_graph)(ptc_device_t *device, ptc_diag_t *diag, void *graph);
+
   // --- for communicators
 
   // |rows| rows of |width| bytes, |to_pitch| and |from_pitch| apart.

@@ -40,6 +40,8 @@ struct ptc_executor_s {
   ptc_diag_t *diag;      // of failing copies from and to |device|
   ptc_status_t device_status;
   PTC_VEC(view_t) views;
+  ptc_replay_mode_t replay_mode;
+  ptc_replay_t *replays;  // per task
   const ptc_kernel_objects_t *objects;
   ptc_exchange_t *exchange;  // with other ranks; NULL: there are none
   // Steps of streams but 0 run in a thread of their own, in the order of launching. NULL: they run when they are launched.
@@ -418,19 +420,50 @@ static ptc_status_t end_exchange(ptc_diag_t *diag, ptc_executor_t *executor, ptc
   return status;
 }
 
+typedef struct queued_s {
+  ptc_executor_t *executor;
+  const ptc_task_t *task;
+} queued_t;
+
+static ptc_status_t queue_task(void *arg, ptc_diag_t *diag) {
+  const queued_t *queued = arg;
+  return run_steps(diag, queued->executor, queued->task->steps, queued->task->num_steps,
+                   queued->executor->plan->mesh.num_axes, NULL, 0);
+}
+
+const char *ptc_executor_replay_refusal(const ptc_executor_t *executor, const ptc_task_t *task,
+                                        int64_t *out_count) {
+  const char *refusal =
+      ptc_replay_refusal(executor->plan, task, executor->device, executor->replay_mode, out_count);
+  return !refusal && executor->profiling ? "each kernel is measured by itself" : refusal;
+}
+
+void ptc_executor_set_replay(ptc_executor_t *executor, ptc_replay_mode_t mode) {
+  executor->replay_mode = mode;
+}
+
+static ptc_status_t run_on_device(ptc_diag_t *diag, ptc_executor_t *executor,
+                                  const ptc_task_t *task) {
+  queued_t queued = {executor, task};
+  int64_t count;
+  int32_t fault = -1;
+  PTC_TRY(send_views(diag, executor));
+  if (ptc_executor_replay_refusal(executor, task, &count))
+    PTC_TRY(queue_task(&queued, diag));
+  else
+    PTC_TRY(ptc_replay_run(&executor->replays[task - executor->plan->tasks], diag, executor->device,
+                           queue_task, &queued));
+  PTC_TRY(executor->device->finish(executor->device, diag, &fault));
+  return fault < 0 ? PTC_OK : report_fault(diag, &executor->plan->kernels[fault], 1);
+}
+
 ptc_status_t ptc_executor_run(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_task_t *task) {
   const int32_t level = executor->plan->mesh.num_axes;
   memset(executor->turns, 0, sizeof executor->turns);
   if (executor->exchange)
     ptc_mesh_coords(&executor->plan->mesh, ptc_exchange_comm(executor->exchange)->rank,
                     executor->turns);
-  if (executor->device) {
-    int32_t fault = -1;
-    PTC_TRY(send_views(diag, executor));
-    PTC_TRY(run_steps(diag, executor, task->steps, task->num_steps, level, NULL, 0));
-    PTC_TRY(executor->device->finish(executor->device, diag, &fault));
-    return fault < 0 ? PTC_OK : report_fault(diag, &executor->plan->kernels[fault], 1);
-  }
+  if (executor->device) return run_on_device(diag, executor, task);
   for (int32_t t = 0; t < ptc_thread_pool_size(executor->pool); t++) executor->calls[t].fault = 0;
   if (executor->queue)
     memset(executor->event_numbers, 0,
@@ -531,6 +564,9 @@ static ptc_status_t start(ptc_diag_t *diag, ptc_executor_t *executor, int32_t nu
   PTC_TRY(ptc_memory_map(diag, plan->arena_bytes, &memory));
   executor->arena = memory;
   if (executor->device) {
+    const size_t bytes = sizeof *executor->replays * (size_t)(plan->num_tasks + 1);
+    executor->replays = ptc_xmalloc(bytes);
+    memset(executor->replays, 0, bytes);
     init_numbers(executor);
     return executor->device_status;
   }
@@ -618,6 +654,7 @@ void ptc_executor_destroy(ptc_executor_t *executor) {
   free(executor->exchange_args);
   free(executor->event_numbers);
   free(executor->views.data);
+  free(executor->replays);
   free(executor->calls);
   free(executor->times);
   free(executor);

@@ -6,6 +6,7 @@
 #include "runtime/cpu/kernel_objects.h"
 #include "runtime/device.h"
 #include "runtime/exchange.h"
+#include "runtime/replay.h"
 
 typedef struct ptc_executor_s ptc_executor_t;
 
@@ -49,6 +50,13 @@ double ptc_executor_result_number(const ptc_executor_t *executor, const ptc_plan
 // Runs all steps of |task|. A kernel that meets an index out of range ends the run: PTC_INVALID_INPUT,
 // "kernel-fault", with its name and its place in the .ptm.
 ptc_status_t ptc_executor_run(ptc_diag_t *diag, ptc_executor_t *executor, const ptc_task_t *task);
+
+// Whether tasks that a device can record are launched as one graph from their second run on; without a call,
+// PTC_REPLAY_AUTO. While kernels are measured, they are not. The bits are the same.
+void ptc_executor_set_replay(ptc_executor_t *executor, ptc_replay_mode_t mode);
+// ptc_replay_refusal of |task| as things stand.
+const char *ptc_executor_replay_refusal(const ptc_executor_t *executor, const ptc_task_t *task,
+                                        int64_t *out_count);
 
 // Makes this the executor of one of several ranks, that of |comm| (not owned): its tasks use the coordinates of the rank
 // and exchange data with the others. Once, before the first task; all ranks do. On a device, |comm| takes the device's

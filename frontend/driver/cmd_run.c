@@ -47,6 +47,11 @@ static const char usage[] =
     "  --gpusim-checks        with it: report accesses out of bounds, misaligned or "
     "uninitialized,\n"
     "                         races in shared memory, threads missing at barriers\n"
+    "  --graph=WHEN           of a plan for GPUs: launch the step as one CUDA graph: auto "
+    "(default:\n"
+    "                         where it can be one; the run says why not), on (else it is an "
+    "error),\n"
+    "                         off; the bits are the same\n"
     "  --profile              print what each kernel took; DIR/profile.json has the same\n"
     "  --dump-grads=FILE      gradients of the first step, of a plan made with --keep-grads\n"
     "  --keep-going           do not stop at a loss that is not finite\n"
@@ -79,6 +84,7 @@ enum {
   OPT_RANKS_AS,
   OPT_DEVICE,
   OPT_GPUSIM_CHECKS,
+  OPT_GRAPH,
   OPT_PROFILE,
   OPT_DUMP_GRADS,
   OPT_KEEP_GOING
@@ -102,6 +108,7 @@ static const struct option long_options[] = {
     {"ranks-as", required_argument, NULL, OPT_RANKS_AS},
     {"device", required_argument, NULL, OPT_DEVICE},
     {"gpusim-checks", no_argument, NULL, OPT_GPUSIM_CHECKS},
+    {"graph", required_argument, NULL, OPT_GRAPH},
     {"profile", no_argument, NULL, OPT_PROFILE},
     {"dump-grads", required_argument, NULL, OPT_DUMP_GRADS},
     {"keep-going", no_argument, NULL, OPT_KEEP_GOING},
@@ -158,6 +165,12 @@ static int read_option(int option, char *const *argv, run_args_t *args) {
                  ? -1
                  : usage_error("--device takes cuda or gpusim", optarg);
     case OPT_GPUSIM_CHECKS: args->session.gpusim_checks = true; return -1;
+    case OPT_GRAPH:
+      if (!ptc_session_read_graph(optarg, &args->session))
+        return usage_error("--graph is auto, on or off", optarg);
+      run->needs_graph = args->session.replay == PTC_REPLAY_ON;
+      run->no_graph = args->session.replay == PTC_REPLAY_OFF;
+      return -1;
     case OPT_PROFILE: run->profile = args->session.gpusim_counts = true; return -1;
     case OPT_DUMP_GRADS: run->dump_grads = optarg; return -1;
     case OPT_KEEP_GOING: run->keep_going = true; return -1;

@@ -255,6 +255,25 @@ static bool keeps_grads(const ptc_session_t *session) {
   return false;
 }
 
+// Whether the device launches steps as one, and if not, why.
+static ptc_status_t report_graph(const run_t *run) {
+  const ptc_session_t *session = run->session;
+  int64_t count;
+  const char *refusal = ptc_executor_replay_refusal(session->executor, session->train, &count);
+  if (refusal && run->options->needs_graph)
+    return ptc_error(session->diag, (ptc_loc_t){.file = session->path}, PTC_UNSUPPORTED, "no-graph",
+                     "--graph=on: the step cannot be launched as one graph: %s", refusal);
+  if (run->quiet || run->options->no_graph || !ptc_plan_target_is_cuda(session->plan->target))
+    return PTC_OK;
+  if (refusal)
+    fprintf(stderr, "no CUDA graph: %s\n", refusal);
+  else
+    fprintf(stderr,
+            "CUDA graph: from its second run on, the step is one launch instead of %" PRId64 "\n",
+            count);
+  return PTC_OK;
+}
+
 static ptc_status_t train(run_t *run) {
   ptc_session_t *session = run->session;
   const ptc_run_plan_options_t *options = run->options;
@@ -276,6 +295,7 @@ static ptc_status_t train(run_t *run) {
   ptc_progress_init(&run->progress, run->quiet, run->step, run->num_steps,
                     ptc_session_tokens(session));
   if (options->profile) ptc_executor_set_profile(session->executor, true);
+  PTC_TRY(report_graph(run));
   ptc_status_t status = all_steps(run);
   ptc_progress_break(&run->progress);
   if (!root) return status;

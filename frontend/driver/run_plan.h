@@ -23,12 +23,15 @@ typedef struct ptc_run_plan_options_s {
   int64_t seed;            // -1: the plan's
   const char *dump_grads;  // file for the gradients of the first step, or NULL
   bool profile, keep_going, quiet;
+  bool no_graph;     // steps are not launched as one graph, as asked for
+  bool needs_graph;  // a step that cannot be is an error
 } ptc_run_plan_options_t;
 
 // Trains until the last step, or until SIGINT or SIGTERM; then writes a checkpoint. Under run_dir:
 // metrics.jsonl, one object per line; checkpoints; with |profile|, profile.json. Prints the last losses to
 // stdout. Diagnostics: those of session.h, runtime/data.h and runtime/checkpoint.h, "no-task",
-// "non-finite-loss" (unless keep_going), "run-exists", "no-grads", and those of runtime/metrics.h.
+// "non-finite-loss" (unless keep_going), "run-exists", "no-grads", "no-graph"
+// (needs_graph), and those of runtime/metrics.h.
 ptc_status_t ptc_run_plan(ptc_session_t *session, const ptc_run_plan_options_t *options);
 
 #endif  // PTC_FRONTEND_DRIVER_RUN_PLAN_H_

@@ -20,6 +20,13 @@ bool ptc_session_read_device(const char *text, ptc_session_options_t *options) {
   return options->gpusim || options->cuda;
 }
 
+bool ptc_session_read_graph(const char *text, ptc_session_options_t *options) {
+  options->replay = strcmp(text, "on") == 0    ? PTC_REPLAY_ON
+                    : strcmp(text, "off") == 0 ? PTC_REPLAY_OFF
+                                               : PTC_REPLAY_AUTO;
+  return options->replay != PTC_REPLAY_AUTO || strcmp(text, "auto") == 0;
+}
+
 static ptc_status_t collect_inputs(ptc_session_t *s) {
   const ptc_plan_t *plan = s->plan;
   const size_t room = (size_t)plan->num_globals + 1;
@@ -140,6 +147,7 @@ static ptc_status_t open_executor(ptc_session_t *s, const ptc_program_t *program
   if (agreed != PTC_OK && status == PTC_OK) device->destroy(device);
   PTC_TRY(agreed);
   PTC_TRY(ptc_executor_create_on(s->diag, s->plan, device, &s->executor));
+  ptc_executor_set_replay(s->executor, options->replay);
   if (!s->comm) return PTC_OK;
   PTC_TRY(ptc_comm_open_nccl(s->diag, device, s->comm, &s->device_comm));
   return set_limit(s->diag, s->device_comm);

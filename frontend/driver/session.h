@@ -37,14 +37,17 @@ typedef struct ptc_session_options_s {
   int32_t num_threads;  // of all ranks together; 0: all cores
   bool as_processes;    // ranks, where this program starts them
   bool quiet;
-  bool cuda;           // the plan must be one for GPUs
-  bool gpusim;         // a plan for GPUs on the simulator of GPUs
-  bool gpusim_checks;  // with all its checks
-  bool gpusim_counts;  // and counters
-  bool has_gpu;        // a launcher has started this process, as the rank that
-  int32_t gpu;         // has this GPU; else rank r has GPU r
+  bool cuda;                 // the plan must be one for GPUs
+  bool gpusim;               // a plan for GPUs on the simulator of GPUs
+  bool gpusim_checks;        // with all its checks
+  bool gpusim_counts;        // and counters
+  ptc_replay_mode_t replay;  // of GPUs: steps as graphs
+  bool has_gpu;              // a launcher has started this process, as the rank that
+  int32_t gpu;               // has this GPU; else rank r has GPU r
 } ptc_session_options_t;
 
+// The word of --graph: "on", "off" or "auto"; false if it is another.
+bool ptc_session_read_graph(const char *text, ptc_session_options_t *options);
 // The word of --device: "cuda" or "gpusim"; false if it is another.
 bool ptc_session_read_device(const char *text, ptc_session_options_t *options);
 

@@ -13,6 +13,7 @@
 enum {
   STREAM_NON_BLOCKING = 1,
   EVENT_DISABLE_TIMING = 2,
+  CAPTURE_THREAD_LOCAL = 1,
   THREADS = 256,    // of a block: as codegen prints kernels
   MAX_PARAMS = 65,  // of the call struct that codegen prints
 };
@@ -34,11 +35,14 @@ typedef struct cuda_device_s {
   // Of the plan: stream 0 does all that is not part of a task, too.
   void **streams, **events;  // event e is events[e - 1]
   int32_t num_streams, num_events;
+  bool *recorded;               // per event: since the device was last waited for, or a graph begun
+  void *joint;                  // an event: at the begin and the end of a graph all streams meet
   void **modules, **functions;  // one per kernel
   uint64_t faults;              // an int32_t per kernel
   int32_t *host_faults;
   PTC_VEC(uint64_t) allocations;
   PTC_VEC(void *) marks;
+  PTC_VEC(void *) graphs;
   ptc_device_watch_fn_t watch;
   void *watch_arg;
   bool failed;  // a wait was ended by |watch|: work may still be under way
@@ -110,6 +114,8 @@ static ptc_status_t copy(ptc_device_t *base, ptc_diag_t *diag, int32_t stream, u
 
 static ptc_status_t wait_for(ptc_device_t *base, ptc_diag_t *diag, int32_t stream, int32_t event) {
   cuda_device_t *device = (cuda_device_t *)base;
+  // What came before is done, and not part of a graph.
+  if (!device->recorded[event - 1]) return PTC_OK;
   CU(device, diag, StreamWaitEvent, device->streams[stream], device->events[event - 1], 0);
   return PTC_OK;
 }
@@ -117,6 +123,7 @@ static ptc_status_t wait_for(ptc_device_t *base, ptc_diag_t *diag, int32_t strea
 static ptc_status_t record(ptc_device_t *base, ptc_diag_t *diag, int32_t stream, int32_t event) {
   cuda_device_t *device = (cuda_device_t *)base;
   CU(device, diag, EventRecord, device->events[event - 1], device->streams[stream]);
+  device->recorded[event - 1] = true;
   return PTC_OK;
 }
 
@@ -138,14 +145,73 @@ static ptc_status_t download(ptc_device_t *base, ptc_diag_t *diag, void *to, uin
   return wait_for_stream(device, diag, 0);
 }
 
+static void forget_events(cuda_device_t *device) {
+  memset(device->recorded, 0, sizeof *device->recorded * (size_t)device->num_events);
+}
+
 static ptc_status_t finish(ptc_device_t *base, ptc_diag_t *diag, int32_t *out_fault) {
   cuda_device_t *device = (cuda_device_t *)base;
   const int64_t bytes = 4 * (int64_t)device->plan->num_kernels;
   *out_fault = -1;
   for (int32_t i = 1; i < device->num_streams; i++) PTC_TRY(wait_for_stream(device, diag, i));
   PTC_TRY(download(base, diag, device->host_faults, device->faults, bytes));
+  forget_events(device);
   for (int32_t k = 0; k < device->plan->num_kernels; k++)
     if (device->host_faults[k] && *out_fault < 0) *out_fault = k;
+  return PTC_OK;
+}
+
+// --- graphs
+
+static const char *no_graph(const ptc_device_t *base) {
+  const cuda_device_t *device = (const cuda_device_t *)base;
+  return ptc_cuda_driver_has_graphs(device->driver) ? NULL
+                                                    : "the CUDA driver is too old for graphs";
+}
+
+static ptc_status_t join(cuda_device_t *device, ptc_diag_t *diag, int32_t from, int32_t to) {
+  CU(device, diag, EventRecord, device->joint, device->streams[from]);
+  CU(device, diag, StreamWaitEvent, device->streams[to], device->joint, 0);
+  return PTC_OK;
+}
+
+static ptc_status_t begin_graph(ptc_device_t *base, ptc_diag_t *diag) {
+  cuda_device_t *device = (cuda_device_t *)base;
+  if (!device->joint) CU(device, diag, EventCreate, &device->joint, EVENT_DISABLE_TIMING);
+  forget_events(device);
+  CU(device, diag, StreamBeginCapture, device->streams[0], CAPTURE_THREAD_LOCAL);
+  ptc_status_t status = PTC_OK;
+  for (int32_t i = 1; i < device->num_streams && status == PTC_OK; i++)
+    status = join(device, diag, 0, i);
+  void *none = NULL;
+  if (status != PTC_OK) device->driver->StreamEndCapture(device->streams[0], &none);
+  return status;
+}
+
+static ptc_status_t end_graph(ptc_device_t *base, ptc_diag_t *diag, void **out_graph) {
+  cuda_device_t *device = (cuda_device_t *)base;
+  const ptc_cuda_driver_t *driver = device->driver;
+  void *graph = NULL, *executable = NULL;
+  *out_graph = NULL;
+  ptc_status_t status = PTC_OK;
+  for (int32_t i = 1; i < device->num_streams && status == PTC_OK; i++)
+    status = join(device, diag, i, 0);
+  const int code = driver->StreamEndCapture(device->streams[0], &graph);
+  forget_events(device);
+  if (status == PTC_OK) status = ptc_cuda_check(driver, diag, code, "cuStreamEndCapture");
+  if (status == PTC_OK)
+    status = ptc_cuda_check(driver, diag, driver->GraphInstantiate(&executable, graph, 0),
+                            "cuGraphInstantiateWithFlags");
+  if (graph) driver->GraphDestroy(graph);
+  PTC_TRY(status);
+  PTC_VEC_PUSH(&device->graphs, executable);
+  *out_graph = executable;
+  return PTC_OK;
+}
+
+static ptc_status_t run_graph(ptc_device_t *base, ptc_diag_t *diag, void *graph) {
+  cuda_device_t *device = (cuda_device_t *)base;
+  CU(device, diag, GraphLaunch, graph, device->streams[0]);
   return PTC_OK;
 }
 
@@ -216,6 +282,8 @@ static bool is_drained(const cuda_device_t *device) {
 static void free_host(cuda_device_t *device) {
   PTC_VEC_FREE(&device->allocations);
   PTC_VEC_FREE(&device->marks);
+  PTC_VEC_FREE(&device->graphs);
+  free(device->recorded);
   free(device->modules);
   free(device->functions);
   free(device->host_faults);
@@ -232,6 +300,8 @@ static void destroy(ptc_device_t *base) {
     free_host(device);
     return;
   }
+  for (int64_t i = 0; i < device->graphs.len; i++) driver->GraphExecDestroy(device->graphs.data[i]);
+  if (device->joint) driver->EventDestroy(device->joint);
   for (int64_t i = 0; i < device->marks.len; i++) driver->EventDestroy(device->marks.data[i]);
   for (int64_t i = 0; i < device->allocations.len; i++)
     driver->MemFree(device->allocations.data[i]);
@@ -332,6 +402,10 @@ ptc_status_t ptc_cuda_device_create(ptc_diag_t *diag, const ptc_plan_t *plan,
                                      .download = download,
                                      .finish = finish,
                                      .destroy = destroy,
+                                     .no_graph = no_graph,
+                                     .begin_graph = begin_graph,
+                                     .end_graph = end_graph,
+                                     .run_graph = run_graph,
                                      .copy_rows = copy_rows,
                                      .allocate = allocate_more,
                                      .set_mark = set_mark,
@@ -343,6 +417,8 @@ ptc_status_t ptc_cuda_device_create(ptc_diag_t *diag, const ptc_plan_t *plan,
                             .num_events = ptc_plan_num_events(plan)};
   device->streams = new_handles(device->num_streams);
   device->events = new_handles(device->num_events);
+  device->recorded = ptc_xmalloc(sizeof *device->recorded * (size_t)(device->num_events + 1));
+  forget_events(device);
   device->modules = ptc_xmalloc(sizeof(void *) * num_kernels);
   device->functions = ptc_xmalloc(sizeof(void *) * num_kernels);
   device->host_faults = ptc_xmalloc(sizeof(int32_t) * num_kernels);

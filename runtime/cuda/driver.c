@@ -28,6 +28,11 @@ ptc_cuda_driver_t *ptc_cuda_driver_open(ptc_diag_t *diag) {
     if (!symbol) missing = #name;                   \
     memcpy(&driver->field, &symbol, sizeof symbol); \
   }
+#define PTC_CU_OPTIONAL(field, name, params)        \
+  {                                                 \
+    void *symbol = dlsym(library, #name);           \
+    memcpy(&driver->field, &symbol, sizeof symbol); \
+  }
 #include "runtime/cuda/driver_symbols.def"
 #undef PTC_CU
   if (missing) {
@@ -42,6 +47,11 @@ ptc_cuda_driver_t *ptc_cuda_driver_open(ptc_diag_t *diag) {
     return NULL;
   }
   return driver;
+}
+
+bool ptc_cuda_driver_has_graphs(const ptc_cuda_driver_t *driver) {
+  return driver->StreamBeginCapture && driver->StreamEndCapture && driver->GraphInstantiate &&
+         driver->GraphLaunch && driver->GraphExecDestroy && driver->GraphDestroy;
 }
 
 void ptc_cuda_driver_close(ptc_cuda_driver_t *driver) {

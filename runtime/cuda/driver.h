@@ -27,7 +27,7 @@ typedef struct ptc_cuda_copy_2d_s {
   size_t width, height;
 } ptc_cuda_copy_2d_t;
 
-// A table of the driver's entry points (driver_symbols.def).
+// A table of the driver's entry points (driver_symbols.def). What is optional may be NULL.
 typedef struct ptc_cuda_driver_s {
   void *library;
 #define PTC_CU(field, symbol, params) int(*field) params;
@@ -38,6 +38,8 @@ typedef struct ptc_cuda_driver_s {
 // Loads libcuda.so.1 ($PTC_LIBCUDA names another file) and initializes it. NULL with a diagnostic:
 // "cuda-missing" (no library, or a symbol is absent) or "cuda-failed" (PTC_DEVICE).
 ptc_cuda_driver_t *ptc_cuda_driver_open(ptc_diag_t *diag);
+// Whether it has those for graphs.
+bool ptc_cuda_driver_has_graphs(const ptc_cuda_driver_t *driver);
 void ptc_cuda_driver_close(ptc_cuda_driver_t *driver);  // NULL is allowed
 
 // PTC_OK if |code| is 0, else the diagnostic "cuda-failed" with what was tried and the driver's words.

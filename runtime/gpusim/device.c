@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/gpusim/graph.h"
+
 enum { MAX_QUEUE = 4096 };
 
 // --- faults
@@ -18,7 +20,8 @@ int sim_device_fail(sim_device_t *device, int code, const char *report) {
 }
 
 void sim_device_injure(sim_device_t *device, const char *faults) {
-  static const char *const names[SIM_NUM_INJURIES] = {"launch", "memory", "lost", "hang", "nccl"};
+  static const char *const names[SIM_NUM_INJURIES] = {"launch", "memory", "lost",
+                                                      "hang",   "nccl",   "graph"};
   while (faults && *faults) {
     for (int i = 0; i < SIM_NUM_INJURIES; ++i) {
       const size_t len = strlen(names[i]);
@@ -155,7 +158,7 @@ static int run_shared(sim_device_t *device, const sim_work_t *work) {
   return code ? sim_device_fail(device, code, report) : SIM_OK;
 }
 
-static int run_work(sim_device_t *device, const sim_work_t *work) {
+int sim_device_work(sim_device_t *device, const sim_work_t *work) {
   switch (work->kind) {
     case SIM_WORK_LAUNCH: return run_launch(device, work);
     case SIM_WORK_COPY: return run_copy(device, work);
@@ -164,6 +167,7 @@ static int run_work(sim_device_t *device, const sim_work_t *work) {
       return work->event.stream ? sim_stream_run(work->event.stream, work->event.position) : SIM_OK;
     case SIM_WORK_RECORD: return SIM_OK;
     case SIM_WORK_SHARED: return run_shared(device, work);
+    case SIM_WORK_GRAPH: return sim_graph_run(work->graph);
   }
   return SIM_OK;
 }
@@ -190,7 +194,7 @@ static void run_next(sim_stream_t *stream) {
   compact(stream);
   stream->running = true;
   stream->runner = pthread_self();
-  run_work(device, &work);
+  sim_device_work(device, &work);
   stream->running = false;
   ++stream->done;
   free(work.owned);
@@ -223,6 +227,12 @@ int sim_stream_push(sim_stream_t *stream, sim_work_t work) {
   if (device->error) {
     free(work.owned);
     return device->error;
+  }
+  if (stream->capture) return sim_capture_push(stream, work);
+  const int forbidden = sim_capture_forbids_legacy(stream);
+  if (forbidden) {
+    free(work.owned);
+    return forbidden;
   }
   PTC_VEC_PUSH(&stream->queue, work);
   if (work.kind == SIM_WORK_SHARED) sim_stream_start(stream);

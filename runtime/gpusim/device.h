@@ -21,11 +21,22 @@ enum {
   SIM_INVALID_CONTEXT = 201,
   SIM_INVALID_PTX = 218,
   SIM_INVALID_HANDLE = 400,
+  SIM_ILLEGAL_STATE = 401,
   SIM_NOT_FOUND = 500,
   SIM_NOT_READY = 600,
   SIM_ILLEGAL_ADDRESS = 700,
   SIM_MISALIGNED_ADDRESS = 716,
   SIM_LAUNCH_FAILED = 719,
+  SIM_NOT_SUPPORTED = 801,
+  SIM_CAPTURE_UNSUPPORTED = 900,
+  SIM_CAPTURE_INVALIDATED = 901,
+  SIM_CAPTURE_MERGE = 902,
+  SIM_CAPTURE_UNMATCHED = 903,
+  SIM_CAPTURE_UNJOINED = 904,
+  SIM_CAPTURE_ISOLATION = 905,
+  SIM_CAPTURE_IMPLICIT = 906,
+  SIM_CAPTURED_EVENT = 907,
+  SIM_CAPTURE_WRONG_THREAD = 908,
   SIM_UNKNOWN = 999,
 };
 
@@ -39,11 +50,14 @@ typedef enum sim_work_kind_e {
   SIM_WORK_RECORD,
   SIM_WORK_WAIT,
   SIM_WORK_SHARED,  // with other devices
+  SIM_WORK_GRAPH,   // all of a graph
 } sim_work_kind_t;
 
 typedef struct sim_event_s {
   sim_stream_t *stream;
   int64_t position;  // of |stream|: the work up to there must be done; 0: never recorded
+  uint64_t capture;  // the number of the capture in which it was recorded; 0: none
+  int64_t node;      // there
 } sim_event_t;
 
 typedef struct sim_work_s {
@@ -59,7 +73,8 @@ typedef struct sim_work_s {
   unsigned char value;
   sim_event_t event;           // wait
   ptc_gpusim_shared_fn_t run;  // shared
-  void *owned;                 // parameters, what is copied from the host, |run|'s argument
+  const struct sim_graph_s *graph;
+  void *owned;  // parameters, what is copied from the host, |run|'s argument
 } sim_work_t;
 
 struct sim_stream_s {
@@ -70,15 +85,19 @@ struct sim_stream_s {
   int64_t until;  // the device's thread does them up to there
   bool running;
   pthread_t runner;  // while |running|
+  bool non_blocking;
+  uint64_t capture;  // the number of the one that takes its work; 0: none
+  int64_t tip;       // the latest node there; -1: none
 };
 
-// Injected faults: "launch", "memory", "lost", "hang", "nccl".
+// Injected faults: "launch", "memory", "lost", "hang", "nccl", "graph".
 typedef enum sim_injury_e {
   SIM_INJURY_LAUNCH,  // a launch fails
   SIM_INJURY_MEMORY,  // an allocation finds no memory
   SIM_INJURY_LOST,    // at a launch, the device is gone
   SIM_INJURY_HANG,    // a launch never ends
   SIM_INJURY_NCCL,    // an NCCL operation fails while it runs
+  SIM_INJURY_GRAPH,   // a graph cannot be made
   SIM_NUM_INJURIES
 } sim_injury_t;
 
@@ -102,6 +121,8 @@ struct sim_device_s {
   sim_pool_t *pool;
   sim_stream_t default_stream;
   PTC_VEC(sim_stream_t *) streams;
+  PTC_VEC(struct sim_capture_s *) captures;  // under way
+  uint64_t num_captures;                     // so far
   sim_counts_t *counts;
   int error;  // of a kernel: all calls fail from then on
   ptc_str_t report;
@@ -124,6 +145,8 @@ void sim_device_close(sim_device_t *device);
 int sim_device_fail(sim_device_t *device, int code, const char *report);
 // Queues work; takes |work.owned| over in any case.
 int sim_stream_push(sim_stream_t *stream, sim_work_t work);
+// Does |work| at once.
+int sim_device_work(sim_device_t *device, const sim_work_t *work);
 // The position after all that is queued.
 int64_t sim_stream_end(const sim_stream_t *stream);
 // Does the stream's work up to |position|, or waits until another thread has. A stream that waits for itself through

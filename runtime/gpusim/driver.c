@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/gpusim/device.h"
+#include "runtime/gpusim/graph.h"
 
 #define EXPORT PTC_GPUSIM_EXPORT
 
@@ -85,20 +85,35 @@ int cuGetErrorString(int code, const char **text) {
   static const struct {
     int code;
     const char *text;
-  } texts[] = {{SIM_OK, "no error"},
-               {SIM_INVALID_VALUE, "invalid argument"},
-               {SIM_OUT_OF_MEMORY, "out of memory"},
-               {SIM_NOT_INITIALIZED, "initialization error"},
-               {SIM_INVALID_DEVICE, "invalid device ordinal"},
-               {SIM_INVALID_CONTEXT, "invalid device context"},
-               {SIM_INVALID_PTX, "a PTX JIT compilation failed"},
-               {SIM_INVALID_HANDLE, "invalid resource handle"},
-               {SIM_NOT_FOUND, "named symbol not found"},
-               {SIM_NOT_READY, "device not ready"},
-               {SIM_ILLEGAL_ADDRESS, "an illegal memory access was encountered"},
-               {SIM_MISALIGNED_ADDRESS, "misaligned address"},
-               {SIM_LAUNCH_FAILED, "unspecified launch failure"},
-               {SIM_UNKNOWN, "unknown error"}};
+  } texts[] = {
+      {SIM_OK, "no error"},
+      {SIM_INVALID_VALUE, "invalid argument"},
+      {SIM_OUT_OF_MEMORY, "out of memory"},
+      {SIM_NOT_INITIALIZED, "initialization error"},
+      {SIM_INVALID_DEVICE, "invalid device ordinal"},
+      {SIM_INVALID_CONTEXT, "invalid device context"},
+      {SIM_INVALID_PTX, "a PTX JIT compilation failed"},
+      {SIM_INVALID_HANDLE, "invalid resource handle"},
+      {SIM_NOT_FOUND, "named symbol not found"},
+      {SIM_NOT_READY, "device not ready"},
+      {SIM_ILLEGAL_ADDRESS, "an illegal memory access was encountered"},
+      {SIM_MISALIGNED_ADDRESS, "misaligned address"},
+      {SIM_LAUNCH_FAILED, "unspecified launch failure"},
+      {SIM_ILLEGAL_STATE, "the operation cannot be performed in the present state"},
+      {SIM_NOT_SUPPORTED, "operation not supported"},
+      {SIM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"},
+      {SIM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture"},
+      {SIM_CAPTURE_MERGE, "operation would result in a merge of separate capture sequences"},
+      {SIM_CAPTURE_UNMATCHED, "capture was not ended in the same stream as it began"},
+      {SIM_CAPTURE_UNJOINED, "capturing stream has unjoined work"},
+      {SIM_CAPTURE_ISOLATION, "dependency created on uncaptured work in another stream"},
+      {SIM_CAPTURE_IMPLICIT,
+       "operation would make the legacy stream depend on a capturing blocking stream"},
+      {SIM_CAPTURED_EVENT,
+       "operation not permitted on an event last recorded in a capturing stream"},
+      {SIM_CAPTURE_WRONG_THREAD,
+       "attempt to terminate a thread-local capture sequence from another thread"},
+      {SIM_UNKNOWN, "unknown error"}};
   *text = NULL;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i)
     if (texts[i].code == code) *text = texts[i].text;
@@ -196,7 +211,12 @@ int cuCtxSetCurrent(void *context) {
   return SIM_OK;
 }
 
-int cuCtxSynchronize(void) { LOCKED(current, sim_device_run_all(current)); }
+static int synchronize(sim_device_t *device) {
+  const int forbidden = sim_capture_forbids(device, false);
+  return forbidden ? forbidden : sim_device_run_all(device);
+}
+
+int cuCtxSynchronize(void) { LOCKED(current, synchronize(current)); }
 
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
   if (!current) return SIM_INVALID_CONTEXT;
@@ -213,6 +233,8 @@ int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
 static int allocate(uint64_t *address, size_t bytes) {
   if (current->error) return current->error;
   if (!bytes) return SIM_INVALID_VALUE;
+  const int forbidden = sim_capture_forbids(current, true);
+  if (forbidden) return forbidden;
   if (sim_device_is_injured(current, SIM_INJURY_MEMORY)) return SIM_OUT_OF_MEMORY;
   *address = sim_memory_alloc(&current->memory, bytes);
   return *address ? SIM_OK : SIM_OUT_OF_MEMORY;
@@ -221,6 +243,8 @@ static int allocate(uint64_t *address, size_t bytes) {
 int cuMemAlloc_v2(uint64_t *address, size_t bytes) { LOCKED(current, allocate(address, bytes)); }
 
 static int release_memory(uint64_t address) {
+  const int forbidden = sim_capture_forbids(current, true);
+  if (forbidden) return forbidden;
   sim_device_run_all(current);
   return sim_memory_free(&current->memory, address) ? SIM_OK : SIM_INVALID_VALUE;
 }
@@ -229,6 +253,15 @@ int cuMemFree_v2(uint64_t address) { LOCKED(current, release_memory(address)); }
 
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
   if (!device_of(stream)) return SIM_INVALID_CONTEXT;
+  sim_stream_t *at = stream_of(stream);
+  if (at->capture) {  // a graph reads it when it is launched
+    const sim_work_t work = {.kind = SIM_WORK_COPY,
+                             .to = to,
+                             .from = (uint64_t)(uintptr_t)from,
+                             .bytes = bytes,
+                             .to_device = true};
+    LOCKED(at->device, sim_stream_push(at, work));
+  }
   // The host's memory may change as soon as the call is back.
   void *copy = ptc_xmalloc(bytes + 1);
   memcpy(copy, from, bytes);
@@ -281,25 +314,29 @@ int cuMemsetD8Async(uint64_t to, unsigned char value, size_t count, void *stream
 
 // --- streams
 
-static int create_stream(void **out) {
+static int create_stream(void **out, unsigned flags) {
   sim_stream_t *stream = ptc_xmalloc(sizeof *stream);
-  *stream = (sim_stream_t){.device = current};
+  *stream = (sim_stream_t){.device = current, .non_blocking = (flags & 1) != 0};
   PTC_VEC_PUSH(&current->streams, stream);
   *out = stream;
   return SIM_OK;
 }
 
-int cuStreamCreate(void **stream, unsigned flags) {
-  (void)flags;
-  LOCKED(current, create_stream(stream));
+int cuStreamCreate(void **stream, unsigned flags) { LOCKED(current, create_stream(stream, flags)); }
+
+static int synchronize_stream(sim_stream_t *stream) {
+  const int forbidden = sim_capture_forbids_wait(stream);
+  return forbidden ? forbidden : sim_stream_run(stream, INT64_MAX);
 }
 
 int cuStreamSynchronize(void *stream) {
-  LOCKED(device_of(stream), sim_stream_run(stream_of(stream), INT64_MAX));
+  LOCKED(device_of(stream), synchronize_stream(stream_of(stream)));
 }
 
 // Whoever asks waits for it: so it is to be done.
 static int query_stream(sim_stream_t *stream) {
+  const int forbidden = sim_capture_forbids_wait(stream);
+  if (forbidden) return forbidden;
   if (stream->device->error) return stream->device->error;
   if (stream->head == stream->queue.len && !stream->running) return SIM_OK;
   sim_stream_start(stream);
@@ -310,6 +347,8 @@ int cuStreamQuery(void *stream) { LOCKED(device_of(stream), query_stream(stream_
 
 static int destroy_stream(sim_stream_t *stream) {
   sim_device_t *device = stream->device;
+  const int forbidden = sim_capture_forbids_wait(stream);
+  if (forbidden) return forbidden;
   sim_stream_run(stream, INT64_MAX);
   for (int64_t s = 0; s < device->streams.len; ++s) {
     if (device->streams.data[s] != stream) continue;
@@ -344,9 +383,9 @@ int cuEventDestroy_v2(void *event) {
 }
 
 static int record(sim_event_t *event, sim_stream_t *stream) {
+  if (stream->capture) return sim_capture_record(stream, event);
   const int code = sim_stream_push(stream, (sim_work_t){.kind = SIM_WORK_RECORD});
-  event->stream = stream;
-  event->position = sim_stream_end(stream);
+  *event = (sim_event_t){.stream = stream, .position = sim_stream_end(stream)};
   return code;
 }
 
@@ -354,15 +393,20 @@ int cuEventRecord(void *event, void *stream) {
   LOCKED(device_of(stream), record(event, stream_of(stream)));
 }
 
+static int wait_for(sim_stream_t *stream, const sim_event_t *event) {
+  if (stream->capture || event->capture) return sim_capture_wait(stream, event);
+  return sim_stream_push(stream, (sim_work_t){.kind = SIM_WORK_WAIT, .event = *event});
+}
+
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
   (void)flags;
-  const sim_work_t work = {.kind = SIM_WORK_WAIT, .event = *(sim_event_t *)event};
-  LOCKED(device_of(stream), sim_stream_push(stream_of(stream), work));
+  LOCKED(device_of(stream), wait_for(stream_of(stream), event));
 }
 
 static int query(const sim_event_t *event) {
   const sim_stream_t *stream = event->stream;
   if (stream->device->error) return stream->device->error;
+  if (event->capture) return SIM_CAPTURED_EVENT;
   return stream->done >= event->position ? SIM_OK : SIM_NOT_READY;
 }
 
@@ -375,7 +419,8 @@ int cuEventQuery(void *event) {
 int cuEventSynchronize(void *event) {
   const sim_event_t *e = event;
   if (!e->stream) return SIM_OK;
-  LOCKED(e->stream->device, sim_stream_run(e->stream, e->position));
+  LOCKED(e->stream->device,
+         e->capture ? SIM_CAPTURED_EVENT : sim_stream_run(e->stream, e->position));
 }
 
 // --- for the simulated NCCL
@@ -430,6 +475,8 @@ static int load(sim_device_t *device, void **out, const char *text) {
                    "the GPU simulator runs PTX, not machine code: compile for compute_80");
     return SIM_INVALID_PTX;
   }
+  const int forbidden = sim_capture_forbids(device, true);
+  if (forbidden) return forbidden;
   sim_module_t *module = ptc_xmalloc(sizeof *module);
   ptc_diag_t diag;
   ptc_diag_init(&diag);
