@@ -46,26 +46,48 @@ static void dense(const ptc_run_shape_t *m, ptc_str_t *out) {
   ptc_str_append(out, "    return y\n  }\n");
 }
 
-static void experts(const ptc_run_shape_t *m, ptc_str_t *out) {
+// Each rank routes the tokens that it has: parts of a sequence that lies on several ranks (cp, sequence parallelism) have
+// slots of their own, t parts of u tokens.
+static void experts(const ptc_run_shape_t *m, int64_t parts, ptc_str_t *out) {
+  const bool whole = parts <= 1 || m->seq % parts;
+  const char *at = whole ? "s" : "t, u";
+  if (whole)
+    ptc_str_append(out, "  dim t = 1, u = s\n");
+  else
+    ptc_str_printf(out, "  dim t = %" PRId64 ", u = seq / t\n", parts);
   ptc_str_printf(
       out,
       "  dim e = %" PRId64 ", j = %" PRId64 ", w = %" PRId64
-      ", c = ceil(seq * j / e)\n"
+      ", c = ceil(u * j / e)\n"
       "  layer moe(x[b, s, d]) {\n"
-      "    param router[d, e], gate[e, d, w], up[e, d, w], down[e, w, d] ~ normal(0.02)\n"
-      "    score[b, s, e] = x[b, s, d] * router[d, e]\n"
-      "    weight[b, s, j], which[b, s, j] = topk[e](softmax[e](score))\n"
-      "    xe[b, e, c, d], slot[b, s, j] = dispatch(x, which)\n"
-      "    p[b, e, c, w] = xe[b, e, c, d] * gate[e, d, w]\n"
-      "    u[b, e, c, w] = xe[b, e, c, d] * up[e, d, w]\n"
-      "    ye[b, e, c, d] = silu(p[b, e, c, w]) * u[b, e, c, w] * down[e, w, d]\n"
-      "    y[b, s, d] = weight[b, s, j] * padded(ye[b, which[b, s, j], slot[b, s, j], d], 0)\n",
+      "    param router[d, e], gate[e, d, w], up[e, d, w], down[e, w, d] ~ normal(0.02)\n",
       m->experts, m->topk, m->expert_ffn);
+  const char *z = whole ? "x" : "z", *t = whole ? "" : "t, ";
+  if (!whole) ptc_str_append(out, "    z[b, t, u, d] = x[b, (t, u), d]\n");
+  ptc_str_printf(out,
+                 "    score[b, %s, e] = %s[b, %s, d] * router[d, e]\n"
+                 "    weight[b, %s, j], which[b, %s, j] = topk[e](softmax[e](score))\n"
+                 "    xe[b, %se, c, d], slot[b, %s, j] = dispatch(%s, which)\n"
+                 "    p[b, %se, c, w] = xe[b, %se, c, d] * gate[e, d, w]\n"
+                 "    h[b, %se, c, w] = xe[b, %se, c, d] * up[e, d, w]\n"
+                 "    ye[b, %se, c, d] = silu(p[b, %se, c, w]) * h[b, %se, c, w] * down[e, w, d]\n",
+                 at, z, at, at, at, t, at, z, t, t, t, t, t, t, t);
+  ptc_str_printf(out,
+                 "    y[b, %s, d] = weight[b, %s, j] * padded(ye[b, %swhich[b, %s, j], slot[b, %s, "
+                 "j], d], 0)\n",
+                 at, at, t, at, at);
+  if (!whole)
+    ptc_str_append(out, "    y[b, (t, u), d] = y[b, t, u, d]\n    y[b, s, d] = y[b, s, d]\n");
   if (m->shared_experts > 0)
     ptc_str_printf(out, "    return y + mlp@shared(x, %" PRId64 ")\n  }\n",
                    m->shared_experts * m->expert_ffn);
   else
     ptc_str_append(out, "    return y\n  }\n");
+}
+
+static int64_t routed_parts(const ptc_measured_run_t *run) {
+  const int64_t *size = run->choice.size;
+  return size[PTC_AXIS_CP] * (run->choice.sequence_parallel ? size[PTC_AXIS_TP] : 1);
 }
 
 void ptc_measured_run_model(const ptc_measured_run_t *run, ptc_str_t *out) {
@@ -83,7 +105,7 @@ void ptc_measured_run_model(const ptc_measured_run_t *run, ptc_str_t *out) {
   if (gelu) ptc_str_append(out, "  param wpe[s, d] ~ normal(0.02)\n");
   attention(m, out);
   if (m->experts <= 1 || m->shared_experts > 0) dense(m, out);
-  if (m->experts > 1) experts(m, out);
+  if (m->experts > 1) experts(m, routed_parts(run), out);
   snprintf(inner[0], sizeof(inner[0]), "attn(%s@n1[d](x))", norm);
   if (m->experts > 1)
     snprintf(inner[1], sizeof(inner[1]), "moe(%s@n2[d](x))", norm);

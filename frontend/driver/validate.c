@@ -66,7 +66,6 @@ static uint32_t usual_names(const ptc_work_t *work, int64_t tp) {
   uint32_t set = 0;
   for (int32_t i = 0; i < work->num_names; i++) {
     const ptc_work_name_t *name = &work->names[i];
-    if (strcmp(name->name, "e") == 0) return 0;  // experts have tokens of their own
     const bool usual = strchr("nfv", *name->name) && !name->name[1];
     if (usual && (name->divisor % tp == 0 || *name->name == 'v')) set |= 1u << i;
   }

@@ -91,6 +91,12 @@ M-5,2025,H100-80G-SXM,8,64,dgxc-benchmarking,32,6144,24576,48,8,256000,squared-r
 M-6,2021,V100-32G-SXM2,4,8,bigscience,24,2048,8192,16,16,50257,gelu,2048,512,2,1,no,1,,,full,fp16,17,nvidia-smi used,,g1
 END
 expect 0 '' "ptc validate memory.csv --format csv | awk -F, '/^M-/ {n++; e = \$17 / \$16 - 1; if (e > 0.04 || e < -0.04) exit 1} END {exit n != 6}'"
+# Experts' tokens are routed where they lie, also where a sequence lies on cp and tp (Megatron-MoE-ModelZoo, 128k tokens).
+cat >experts.csv <<'END'
+id,year,gpu,gpus_per_node,n_gpus,source,layers,hidden,ffn_hidden,heads,kv_heads,head_dim,vocab,ffn_type,n_experts,topk,moe_ffn_hidden,seq_len,global_batch_seqs,micro_batch,tp,sp,pp,vp,cp,ep,zero_or_fsdp_stage,recompute,precision,derived_step_time_s,group
+X-1,2025,H100-80G-SXM,8,256,Megatron-MoE-ModelZoo,94,4096,12288,64,4,128,151936,swiglu,128,8,1536,131072,256,1,4,yes,8,4,8,8,1,selective,bf16,247.55,g1
+END
+expect 0 '' "ptc validate experts.csv --format csv | awk -F, '/^X-1/ {exit !(\$6 > -0.15 && \$6 < 0.15)}'"
 expect 2 'did you mean fsdp' 'ptc validate runs.csv --stack=fsdpp'
 expect 2 'no file of measured runs' 'ptc validate'
 expect 1 '[read]' 'ptc validate none.csv'
