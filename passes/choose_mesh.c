@@ -3,7 +3,8 @@
 //
 // Each way to make N ranks of dp and tp is tried on a copy of the module: it is split so, and what a step costs a device
 // is taken from the split program. The cheapest way wins, the one with less tp at a tie; then ZeRO 1 and sequence
-// parallelism, if nothing is said about them and they cost less. Axes that are given stay as they are.
+// parallelism, if nothing is said about them and they cost less. Axes that are given stay as they are. A batch is padded
+// only where no way divides it.
 #include <inttypes.h>
 #include <math.h>
 
@@ -68,13 +69,16 @@ static ptc_status_t choose(ptc_module_t *module, int64_t ranks) {
   ptc_module_print(module, false, &text);
   choice_t best = {0};
   double cost = INFINITY;
-  for (int64_t tp = 1; tp <= ranks; tp++) {
-    choice_t choice = {ranks / tp, tp, ptc_attrs_int(config, "zero", 0),
-                       ptc_attrs_bool(config, "sequence_parallel", false)};
-    if (ranks % tp || (tp_given && tp != tp_given) || (dp_given && choice.dp != dp_given) ||
-        batch % (choice.dp * samples))
-      continue;
-    consider(&text, &choice, &best, &cost);
+  for (int pads = 0; pads < 2 && isinf(cost); pads++) {
+    for (int64_t tp = 1; tp <= ranks; tp++) {
+      choice_t choice = {ranks / tp, tp, ptc_attrs_int(config, "zero", 0),
+                         ptc_attrs_bool(config, "sequence_parallel", false)};
+      const bool divides = batch % (choice.dp * samples) == 0;
+      if (ranks % tp || (tp_given && tp != tp_given) || (dp_given && choice.dp != dp_given) ||
+          divides == (pads > 0) || choice.dp > batch)
+        continue;
+      consider(&text, &choice, &best, &cost);
+    }
   }
   if (isinf(cost)) {
     ptc_str_deinit(&text);

@@ -20,6 +20,7 @@
 #include "ir/op.h"
 #include "passes/lr_schedule.h"
 #include "passes/microbatch_impl.h"
+#include "passes/pad_masks.h"
 #include "passes/parallel.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
@@ -341,6 +342,34 @@ static ptc_value_t *whole_output(ptc_micro_t *m, ptc_op_t *ret, ptc_value_t *par
   return build_axis_op(&b, m, PTC_OP_UNSHARD, bundle);
 }
 
+// The same where micro-batches have room for more samples than there are: each turn adds its rows to zeros. Within the
+// loop the dim has a name of its own: it is not that of the turn's samples.
+static ptc_value_t *gathered_output(ptc_micro_t *m, ptc_op_t *ret, ptc_value_t *part) {
+  const ptc_type_t *type = part->type;
+  if (type->num_counts > 0 || type->num_partial > 0) return NULL;
+  ptc_builder_t b = ptc_builder_before(m->module, m->loop->body->last);
+  b.loc = part->def->loc;
+  if (type->dtype == PTC_BOOL) part = ptc_build_cast(&b, part, PTC_I32);
+  const ptc_dim_t *samples = &type->dims[ptc_type_find_dim(type, m->dim)];
+  const char *row = ptc_module_intern(m->module, "b.whole"), *names[PTC_MAX_DIMS];
+  int64_t extents[PTC_MAX_DIMS];
+  for (int32_t i = 0; i < type->num_dims; i++) {
+    names[i] = &type->dims[i] == samples ? row : type->dims[i].name;
+    extents[i] = type->dims[i].extent;
+  }
+  ptc_attrs_t attrs = {0};
+  ptc_attrs_set_dims(m->module, &attrs, "dims", &row, 1);
+  ptc_attrs_set_dims(m->module, &attrs, "result", names, type->num_dims);
+  ptc_attrs_set_ints(m->module, &attrs, "extents", extents, type->num_dims);
+  ptc_value_t *operands[] = {part, ptc_build_iota(&b, samples)};
+  const ptc_op_t *op = ptc_build_op(&b, PTC_OP_SCATTER_ADD, operands, 2, 1, attrs);
+  if (!op) return NULL;
+  op->results[0]->name = part->name;
+  ptc_value_t *total = total_of(m, op->results[0]);
+  b = ptc_builder_before(m->module, ret);
+  return total ? ptc_build_rename(&b, total, &row, &m->dim, 1) : NULL;
+}
+
 // All totals come before the first output: carried results stand before collected ones.
 static ptc_status_t finish_return(ptc_micro_t *m) {
   ptc_op_t *ret = ptc_func_return(m->func);
@@ -349,11 +378,12 @@ static ptc_status_t finish_return(ptc_micro_t *m) {
       ptc_value_t *value = ret->operands[i];
       if (!ptc_map_get(&m->tops, value)) continue;
       const bool data_only = deps(m, value) != ON_BOTH;
-      const bool output = !data_only && varies(m, value);
-      if (output != (pass == 1)) continue;
-      ptc_value_t *result = data_only ? ptc_map_get(&m->whole, value)
-                            : output  ? whole_output(m, ret, value)
-                                      : after_loop(m, value);
+      const bool output = !data_only && varies(m, value), collected = output && !m->padded;
+      if (collected != (pass == 1)) continue;
+      ptc_value_t *result = data_only   ? ptc_map_get(&m->whole, value)
+                            : collected ? whole_output(m, ret, value)
+                            : output    ? gathered_output(m, ret, value)
+                                        : after_loop(m, value);
       if (!result) return mixes_samples(m, value->def, NULL);
       ptc_builder_t b = ptc_builder_before(m->module, ret);
       ret->operands[i] = ptc_build_cast(&b, result, value->type->dtype);
@@ -410,6 +440,15 @@ static void sink_states(ptc_micro_t *m) {
   }
 }
 
+// The last micro-batches may have fewer samples than they have room for.
+static ptc_status_t mask_block(ptc_micro_t *m, ptc_block_t *block) {
+  for (ptc_op_t *op = block->first; op; op = op->next) {
+    if (op->body) PTC_TRY(mask_block(m, op->body));
+    PTC_TRY(ptc_mask_operands(m->module, op));
+  }
+  return PTC_OK;
+}
+
 static ptc_status_t split_func(ptc_micro_t *m) {
   find_func_deps(m);
   ptc_op_t *first = clone_whole(m);
@@ -425,6 +464,7 @@ static ptc_status_t split_func(ptc_micro_t *m) {
     }
   }
   PTC_TRY(finish_return(m));
+  PTC_TRY(mask_block(m, m->loop->body));
   sink_states(m);
   return PTC_OK;
 }
@@ -461,12 +501,8 @@ static ptc_status_t visit_func(ptc_module_t *module, ptc_func_t *func, int64_t m
   int64_t batch = 0;
   if (!func_has_batch(&m, &batch)) return PTC_OK;
   if (micro_batch == 0) micro_batch = batch;
-  if (batch % micro_batch != 0)
-    return ptc_error(
-        module->diag, func->loc, PTC_INVALID_INPUT, "microbatch-divides",
-        "the batch of %" PRId64 " samples is not divisible by micro_batch (%" PRId64 ")%s", batch,
-        micro_batch / num_parts, num_parts > 1 ? " times the devices of dp and ep" : "");
-  m.count = batch / micro_batch;
+  m.count = (batch + micro_batch - 1) / micro_batch;
+  m.padded = batch % (m.count * num_parts) != 0;
   if (m.count <= 1 && !pipeline) return PTC_OK;
   add_axis(module, m.axis, m.count);
   const ptc_status_t status = split_func(&m);

@@ -10,6 +10,7 @@ typedef struct ptc_micro_s {
   const char *dim, *axis;             // "b", "micro"; interned
   const ptc_axis_ref_t *axis_ref;     // one: the axis; lives as long as the module
   int64_t count;                      // micro-batches
+  bool padded;                        // turns and devices have room for more samples than there are
   ptc_op_t *loop;                     // the repeat over the axis
   ptc_op_t *first_in_loop;            // the first op that was moved there; shards go before it
   ptc_value_t *ones[PTC_NUM_DTYPES];  // in the loop: 1 as a partial sum over the axis

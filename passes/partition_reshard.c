@@ -319,19 +319,6 @@ static ptc_value_t *build_zeros(ptc_part_t *p, ptc_builder_t *b, const ptc_type_
 
 enum { MAX_CHAIN = 24 };
 
-// Whether indices, random numbers and scalars alone make the value.
-static bool is_made_here(const ptc_value_t *value, int depth) {
-  const ptc_op_t *def = value->def;
-  if (value->type->num_dims == 0 && value->type->num_partial == 0) return true;
-  if (!def || depth == MAX_CHAIN || value->type->num_partial > 0) return false;
-  if (def->opcode == PTC_OP_IOTA || def->opcode == PTC_OP_RANDOM) return true;
-  const bool moves = def->opcode == PTC_OP_BROADCAST || def->opcode == PTC_OP_TRANSPOSE ||
-                     def->opcode == PTC_OP_RENAME || ptc_op_has_trait(def, PTC_TRAIT_EWISE);
-  for (int32_t i = 0; moves && i < def->num_operands; i++)
-    if (!is_made_here(def->operands[i], depth + 1)) return false;
-  return moves;
-}
-
 const ptc_type_t *ptc_part_operand_target(ptc_part_t *p, const ptc_op_t *op, const ptc_type_t *type,
                                           const ptc_type_t *target) {
   for (int32_t i = 0; i < type->num_dims; i++) {
@@ -347,6 +334,24 @@ const ptc_type_t *ptc_part_operand_target(ptc_part_t *p, const ptc_op_t *op, con
       type = ptc_part_with_axes(p, type, i, target->dims[at].axes, target->dims[at].num_axes);
   }
   return type;
+}
+
+// Whether the value can be made with the type |target|: of indices, random numbers, scalars, and of what has that type
+// already.
+static bool is_made_here(ptc_part_t *p, const ptc_value_t *value, const ptc_type_t *target,
+                         int depth) {
+  const ptc_op_t *def = value->def;
+  if (ptc_type_equal(value->type, target)) return true;
+  if (!def || depth == MAX_CHAIN || value->type->num_partial > 0) return false;
+  if (def->opcode == PTC_OP_IOTA || def->opcode == PTC_OP_RANDOM) return true;
+  const bool moves = def->opcode == PTC_OP_BROADCAST || def->opcode == PTC_OP_TRANSPOSE ||
+                     def->opcode == PTC_OP_RENAME || ptc_op_has_trait(def, PTC_TRAIT_EWISE);
+  for (int32_t i = 0; moves && i < def->num_operands; i++) {
+    const ptc_value_t *x = def->operands[i];
+    if (!is_made_here(p, x, ptc_part_operand_target(p, def, x->type, target), depth + 1))
+      return false;
+  }
+  return moves;
 }
 
 static ptc_value_t *make_part(ptc_part_t *p, ptc_builder_t *b, ptc_value_t *value,
@@ -444,7 +449,7 @@ ptc_value_t *ptc_part_reshard(ptc_part_t *p, ptc_value_t *value, const ptc_type_
                                          ptc_attrs_clone(p->module, &def->attrs))
                           : NULL;
     built = op ? op->results[0] : NULL;
-  } else if (only_shards(p, value->type, target) && is_made_here(value, 0)) {
+  } else if (only_shards(p, value->type, target) && is_made_here(p, value, target, 0)) {
     built = make_part(p, &b, value, target);
   } else {
     built = build_steps(p, &b, value, target);

@@ -98,6 +98,22 @@ static ptc_status_t does_not_divide(ptc_part_t *p, ptc_loc_t loc, const ptc_dim_
                    dim->name, dim->extent, shards, axes);
 }
 
+// Where a micro-batch does not divide by the devices, the batch is cut into the parts of all turns and devices at once,
+// the last ones padded: the samples of a turn are others than |value|, its shard over time, has. Returns what stands for
+// |value|.
+static ptc_value_t *cut_batch_at_once(ptc_part_t *p, ptc_func_t *func, ptc_value_t *value,
+                                      const ptc_axis_ref_t *axes, int32_t num_axes) {
+  const ptc_dim_t *dim = &value->type->dims[ptc_type_find_dim(value->type, p->batch)];
+  ptc_axis_ref_t all[PTC_MAX_AXES];
+  int32_t count = 0;
+  for (int32_t i = 0; i < dim->num_axes; i++) all[count++] = dim->axes[i];
+  for (int32_t i = 0; i < num_axes; i++) all[count++] = axes[i];
+  ptc_value_t *part =
+      build_shard(p, value->def->next, value->def->operands[0], p->batch, all, count);
+  if (part) ptc_block_replace_uses(func->body, value, part);
+  return part;
+}
+
 // The part of |value|, data of a step, that belongs to this device; all later uses take it.
 static ptc_status_t shard_data(ptc_part_t *p, ptc_func_t *func, ptc_value_t *value,
                                ptc_op_t *before) {
@@ -109,14 +125,20 @@ static ptc_status_t shard_data(ptc_part_t *p, ptc_func_t *func, ptc_value_t *val
     if (p->parallel.size[i] > 1) over_batch[num_batch++] = p->axis[i];
   const ptc_loc_t loc = value->def ? value->def->loc : func->loc;
   const ptc_mesh_t *mesh = &p->module->mesh;
-  ptc_value_t *part = value;
-  if (num_batch) {
-    const ptc_dim_t *dim = &value->type->dims[at];
-    const int64_t shards =
-        ptc_dim_num_shards(mesh, dim) * ptc_axes_size(mesh, over_batch, num_batch);
-    if (dim->extent % shards) return does_not_divide(p, loc, dim, "micro, dp and ep", shards);
-    part = build_shard(p, before, part, p->batch, over_batch, num_batch);
+  const ptc_dim_t *batch = &value->type->dims[at];
+  const int64_t shards =
+      ptc_dim_num_shards(mesh, batch) * ptc_axes_size(mesh, over_batch, num_batch);
+  // Rows of experts go to and fro over ep alone, within what micro and dp leave.
+  const bool nested = batch->num_axes || num_batch == 2;
+  if (p->parallel.size[PTC_AXIS_EP] > 1 && nested && batch->extent % shards)
+    return does_not_divide(p, loc, batch, "micro, dp and ep", shards);
+  if (num_batch && batch->num_axes && batch->extent % shards) {
+    value = cut_batch_at_once(p, func, value, over_batch, num_batch);
+    if (!value) return PTC_INVALID_INPUT;
+    num_batch = 0;
   }
+  ptc_value_t *part = value;
+  if (num_batch) part = build_shard(p, before, part, p->batch, over_batch, num_batch);
   const int64_t cp = p->parallel.size[PTC_AXIS_CP];
   for (int32_t i = 0; part && cp > 1 && i < value->type->num_dims; i++) {
     const ptc_dim_t *dim = &value->type->dims[i];

@@ -55,6 +55,27 @@ static void test_models(void) {
   }
 }
 
+// Batches that the devices do not divide: padded samples change nothing.
+static void test_uneven_batches(void) {
+  static const mesh_setup_t uneven[] = {
+      {.dp = 3},
+      {.dp = 3, .micro_batch = 1, .zero = 1},
+      {.dp = 3, .micro_batch = 1, .zero = 2, .recompute = "full"},
+      {.dp = 3, .tp = 2, .zero = 3, .sequence_parallel = true},
+      {.dp = 3, .cp = 2, .micro_batch = 1, .zero = 3, .recompute = "selective"},
+      {.micro_batch = 3},
+      {.dp = 5},
+  };
+  static const mesh_setup_t experts[] = {{.ep = 3}};
+  const char *cases = getenv("PTC_CASES");
+  const bool all = cases && strcmp(cases, "all") == 0;
+  for (int m = 0; m < num_small_models; m++)
+    for (int i = 0; i < (int)(sizeof(uneven) / sizeof(*uneven)); i++)
+      if (all || (i + 3 * m) % 7 == 0) (void)mesh_case_compare(&small_models[m], &uneven[i]);
+  for (size_t i = 0; i < sizeof(experts) / sizeof(*experts); i++)
+    (void)mesh_case_compare(small_model_find("mixtral"), &experts[i]);
+}
+
 static void test_experts(void) {
   static const char *const models[] = {"mixtral", "deepseek_v2"};
   for (size_t m = 0; m < sizeof(models) / sizeof(*models); m++)
@@ -461,9 +482,10 @@ static void test_refused(void) {
   static const struct {
     const char *id, *key, *value;
     int64_t number;
-  } rows[] = {{"no-mesh", "world", NULL, 7},
-              {"partition-divides", "dp", NULL, 3},
-              {"partition-divides", "shard", "block.*.attn.wq on tp over h", 0}};
+    int micro_batch;
+  } rows[] = {{"no-mesh", "world", NULL, 7, 0},
+              {"partition-divides", "ep", NULL, 3, 1},
+              {"partition-divides", "shard", "block.*.attn.wq on tp over h", 0, 0}};
   for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
     ptc_diag_t diag;
     ptc_diag_init(&diag);
@@ -477,6 +499,8 @@ static void test_refused(void) {
       ptc_attrs_set_int(module, &module->config, "tp", 1);
       ptc_attrs_set_int(module, &module->config, rows[i].key, rows[i].number);
     }
+    if (rows[i].micro_batch)
+      ptc_attrs_set_int(module, &module->config, "micro_batch", rows[i].micro_batch);
     ptc_pass_ctx_t ctx;
     ptc_pass_ctx_init(&ctx, NULL);
     UNIT_CHECK(ptc_pipeline_train(&ctx, module) != PTC_OK, rows[i].id);
@@ -488,6 +512,7 @@ static void test_refused(void) {
 }
 
 static const unit_test_t tests[] = {{"models", test_models},
+                                    {"uneven batches", test_uneven_batches},
                                     {"experts", test_experts},
                                     {"initial bits", test_initial_bits},
                                     {"bits of ZeRO", test_zero_bits},

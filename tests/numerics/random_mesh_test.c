@@ -48,9 +48,7 @@ static ptc_status_t run(ptc_module_t *module, const char *stop_after, const char
 // Whether a size of the model does not divide by the mesh: another mesh is tried.
 static bool is_refused(const ptc_diag_t *diag) {
   for (int64_t i = 0; i < diag->num_items; i++)
-    if (strcmp(diag->items[i].id, "partition-divides") == 0 ||
-        strcmp(diag->items[i].id, "microbatch-divides") == 0)
-      return true;
+    if (strcmp(diag->items[i].id, "partition-divides") == 0) return true;
   return false;
 }
 

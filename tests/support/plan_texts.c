@@ -55,7 +55,6 @@ bool plan_texts_make(ptc_module_t *module, plan_texts_t *out) {
 static bool is_refused(const ptc_diag_t *diag) {
   for (int64_t i = 0; i < diag->num_items; i++)
     if (strcmp(diag->items[i].id, "partition-divides") == 0 ||
-        strcmp(diag->items[i].id, "microbatch-divides") == 0 ||
         strncmp(diag->items[i].id, "split-", 6) == 0)
       return true;
   return false;
