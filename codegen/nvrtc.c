@@ -114,20 +114,70 @@ static void read_log(const ptc_nvrtc_t *nvrtc, void *program, ptc_str_t *out) {
   free(log);
 }
 
+// The number that stands before |unit| in |line|, or 0.
+static int64_t number_before(const char *line, const char *unit) {
+  const char *end = strstr(line, unit);
+  if (!end) return 0;
+  while (end > line && end[-1] >= '0' && end[-1] <= '9') --end;
+  return strtoll(end, NULL, 10);
+}
+
+// A line is of functions that are not inlined, too: spills add up, registers are told of the kernel as a whole.
+static void read_line(const char *line, ptc_cuda_resources_t *resources) {
+  const int64_t stack = number_before(line, " bytes stack frame"),
+                cumulative = number_before(line, " bytes cumulative stack size");
+  if (stack > resources->stack_bytes) resources->stack_bytes = stack;
+  if (cumulative > resources->stack_bytes) resources->stack_bytes = cumulative;
+  resources->spill_store_bytes += number_before(line, " bytes spill stores");
+  resources->spill_load_bytes += number_before(line, " bytes spill loads");
+  if (!strstr(line, " registers")) return;
+  resources->known = true;
+  resources->registers = number_before(line, " registers");
+  resources->shared_bytes = number_before(line, " bytes smem");
+}
+
+void ptc_nvrtc_take_resources(ptc_str_t *log, ptc_cuda_resources_t *out_resources) {
+  *out_resources = (ptc_cuda_resources_t){0};
+  ptc_str_t rest = {0};
+  for (const char *line = log->data; line && *line;) {
+    const size_t len = strcspn(line, "\n");
+    const char *next = line + len + (line[len] == '\n');
+    ptc_str_t text = {0};
+    ptc_str_append_n(&text, line, len);
+    // "ptxas info    : Used ...", "ptxas         .     8 bytes stack frame, ..."
+    const char *what = text.data ? text.data : "";
+    const bool told = strncmp(what, "ptxas info ", 11) == 0 ||
+                      (strncmp(what, "ptxas ", 6) == 0 && what[6 + strspn(what + 6, " ")] == '.');
+    if (told)
+      read_line(what, out_resources);
+    else if (len || rest.len)
+      ptc_str_append_n(&rest, line, (size_t)(next - line));
+    ptc_str_deinit(&text);
+    line = next;
+  }
+  ptc_str_deinit(log);
+  *log = rest;
+  while (log->len && log->data[log->len - 1] == '\n') log->data[--log->len] = '\0';
+}
+
 ptc_status_t ptc_nvrtc_compile(const ptc_nvrtc_t *nvrtc, ptc_diag_t *diag, const char *name,
-                               const char *source, const char *target, ptc_str_t *out) {
+                               const char *source, const char *target, ptc_str_t *out,
+                               ptc_cuda_resources_t *out_resources) {
   ptc_status_t status = PTC_OK;
   const bool ptx = strncmp(target, "compute_", 8) == 0;
   ptc_str_t arch = {0}, log = {0};
   ptc_str_printf(&arch, "--gpu-architecture=%s", target);
-  const char *const options[] = {arch.data,         "--std=c++17",     "--fmad=false",
-                                 "--device-int128", "-default-device", "-diag-suppress=177,1046",
-                                 "-lineinfo"};
+  const char *const options[] = {arch.data,         "--std=c++17",       "--fmad=false",
+                                 "--device-int128", "-default-device",   "-diag-suppress=177,1046",
+                                 "-lineinfo",       "--ptxas-options=-v"};
+  const int num_options = (int)(sizeof options / sizeof *options) - ptx;
+  ptc_cuda_resources_t resources = {0};
   void *program = NULL;
   int failed = nvrtc->CreateProgram(&program, source, name, 0, NULL, NULL);
   if (!failed) {
-    failed = nvrtc->CompileProgram(program, (int)(sizeof options / sizeof *options), options);
+    failed = nvrtc->CompileProgram(program, num_options, options);
     read_log(nvrtc, program, &log);
+    ptc_nvrtc_take_resources(&log, &resources);
   }
   size_t bytes = 0;
   if (!failed && !log.len)
@@ -145,6 +195,7 @@ ptc_status_t ptc_nvrtc_compile(const ptc_nvrtc_t *nvrtc, ptc_diag_t *diag, const
       status = ptc_error(diag, (ptc_loc_t){0}, PTC_INTERNAL, "nvrtc-failed",
                          "NVRTC hands out no code for \"%s\" (code %d)", name, failed);
   }
+  if (out_resources) *out_resources = resources;
   if (program) nvrtc->DestroyProgram(&program);
   ptc_str_deinit(&arch);
   ptc_str_deinit(&log);

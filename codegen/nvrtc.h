@@ -7,6 +7,15 @@
 
 typedef struct ptc_nvrtc_s ptc_nvrtc_t;
 
+// What the machine code of one kernel takes of a multiprocessor, as ptxas says. Of PTX nothing is known.
+typedef struct ptc_cuda_resources_s {
+  bool known;
+  int64_t registers;     // of a thread
+  int64_t shared_bytes;  // of a block, static
+  int64_t stack_bytes;   // of a thread: arrays that are no registers, and what is spilled
+  int64_t spill_store_bytes, spill_load_bytes;
+} ptc_cuda_resources_t;
+
 // Finds the library: $PTC_NVRTC (a file), the loader's paths, $CUDA_HOME and /usr/local/cuda (lib64), and
 // $PTC_NVRTC_DIR. NULL with the diagnostic "nvrtc-missing", which lists what was tried. The caller destroys
 // it. Calls on one object may come from several threads.
@@ -17,8 +26,12 @@ int32_t ptc_nvrtc_version(const ptc_nvrtc_t *nvrtc);
 
 // Compiles |source|, called |name| in messages. |target| "sm_90a" yields machine code (a cubin), "compute_80"
 // yields PTX text; appended to |out|, with the lines of the source in both. With --fmad=false: a multiply and an add never fuse behind the
-// source's back. Unused helpers are no warning; what else NVRTC warns of is an error here, too: "nvrtc-failed" (PTC_INTERNAL) with its log.
+// source's back. Unused helpers are no warning; what else NVRTC warns of is an error here, too: "nvrtc-failed" (PTC_INTERNAL) with its log. |out_resources| may be NULL.
 ptc_status_t ptc_nvrtc_compile(const ptc_nvrtc_t *nvrtc, ptc_diag_t *diag, const char *name,
-                               const char *source, const char *target, ptc_str_t *out);
+                               const char *source, const char *target, ptc_str_t *out,
+                               ptc_cuda_resources_t *out_resources);
+
+// Takes what ptxas tells of resources out of |log|, which is NVRTC's; the rest, warnings and errors, stays.
+void ptc_nvrtc_take_resources(ptc_str_t *log, ptc_cuda_resources_t *out_resources);
 
 #endif  // PTC_CODEGEN_NVRTC_H_

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "frontend/driver/commands.h"
+#include "frontend/driver/cuda_images.h"
 #include "frontend/driver/options.h"
 #include "frontend/driver/show.h"
 #include "frontend/driver/show_pipeline.h"
@@ -20,7 +21,9 @@ static const char usage[] =
     "  summary                model, memory, tasks, inputs (default)\n"
     "  memory                 the arena over time, by class, and what holds its peak\n"
     "  schedule               the steps of a rank in order, and what they exchange with others\n"
-    "  kernels                what is launched, how often, with what work; with NAME its source\n"
+    "  kernels                what is launched, how often, with what work, and on GPUs what it "
+    "takes\n"
+    "                         of a multiprocessor; with NAME its source\n"
     "  ir                     the IR that the steps were made from\n"
     "  config                 each setting, its value, and who set it\n"
     "parts of a run\n"
@@ -140,6 +143,38 @@ static ptc_status_t show_source(ptc_diag_t *diag, const ptc_plan_t *plan, const 
   return status;
 }
 
+// What the kernels of a plan for GPUs take, by their machine code, which is compiled if the cache lacks it. Where that
+// cannot be, a warning says why and the kernels are shown without.
+static ptc_status_t show_kernels(ptc_diag_t *diag, const ptc_plan_t *plan, const char *path,
+                                 const show_args_t *args) {
+  ptc_cuda_images_t images = {0};
+  ptc_plan_folder_t folder = {0};
+  ptc_diag_t found;
+  ptc_diag_init(&found);
+  const char *why = NULL;
+  if (strncmp(plan->target, "compute_", 8) == 0) {
+    why =
+        "the plan is PTX, which a driver compiles; compile the model with --target sm_80, or what "
+        "your GPU is";
+  } else if (ptc_plan_target_is_cuda(plan->target)) {
+    const ptc_kernel_objects_options_t options = {.target = plan->target,
+                                                  .progress = !args->common.quiet};
+    ptc_status_t status = ptc_plan_folder_open(&found, path, &folder);
+    if (status == PTC_OK)
+      status = ptc_cuda_images_create(&found, folder.stage_sources[plan->stage], plan->num_kernels,
+                                      &options, &images);
+    if (status != PTC_OK) why = found.num_items ? found.items[0].message : "no machine code";
+  }
+  if (why)
+    ptc_warning(diag, (ptc_loc_t){.file = path}, "no-resources",
+                "registers, shared memory and occupancy are not known: %s", why);
+  ptc_show_kernels(plan, why ? NULL : images.resources, args->format, stdout);
+  ptc_cuda_images_deinit(&images);
+  if (folder.plan) ptc_plan_folder_close(&folder);
+  ptc_diag_deinit(&found);
+  return PTC_OK;
+}
+
 static ptc_status_t show_task(ptc_diag_t *diag, const ptc_plan_t *plan, const char *path,
                               const char *part, const show_args_t *args) {
   const char *name = args->task ? args->task : "train";
@@ -193,7 +228,7 @@ static ptc_status_t show(ptc_diag_t *diag, const char *path, const char *part, c
   else if (strcmp(part, "kernels") == 0 && name)
     status = show_source(diag, plan, path, name);
   else if (strcmp(part, "kernels") == 0)
-    ptc_show_kernels(plan, args->format, stdout);
+    status = show_kernels(diag, plan, path, args);
   else if (strcmp(part, "config") == 0)
     ptc_show_config(plan, args->format, stdout);
   else

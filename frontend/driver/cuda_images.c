@@ -1,8 +1,10 @@
 #include "frontend/driver/cuda_images.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +21,7 @@ typedef struct work_s {
   const char *target;
   const ptc_kernel_objects_options_t *options;
   ptc_cuda_image_t *images;
+  ptc_cuda_resources_t *resources;
   int32_t count;
   atomic_int next, failed;
   pthread_mutex_t lock;  // of |diag|
@@ -36,7 +39,7 @@ static void *compile_some(void *arg) {
     ptc_diag_init(&diag);
     ptc_str_t code = {0};
     if (ptc_nvrtc_compile(work->nvrtc, &diag, work->sources[k].name, work->sources[k].text,
-                          work->target, &code) == PTC_OK) {
+                          work->target, &code, &work->resources[k]) == PTC_OK) {
       work->images[k] = (ptc_cuda_image_t){code.data, code.len};
     } else {
       atomic_store(&work->failed, 1);
@@ -54,26 +57,49 @@ static void *compile_some(void *arg) {
 static void key_of(const ptc_nvrtc_t *nvrtc, const ptc_kernel_source_t *source, const char *target,
                    char out_key[PTC_HASH_CHARS + 1]) {
   ptc_str_t text = {0};
-  ptc_str_printf(&text, "nvrtc %d %s lineinfo\n", ptc_nvrtc_version(nvrtc), target);
+  ptc_str_printf(&text, "nvrtc %d %s lineinfo resources\n", ptc_nvrtc_version(nvrtc), target);
   ptc_str_append_n(&text, source->text, source->len);
   ptc_hash(text.data, text.len, out_key);
   ptc_str_deinit(&text);
 }
 
-static void read_cached(const ptc_object_cache_t *cache, const char *key, ptc_cuda_image_t *image) {
+// In the cache an image is followed by what it takes, as text of this many bytes.
+enum { TRAILER_BYTES = 128 };
+static const char trailer_form[] =
+    "\nptc-resources %d %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64;
+
+static void read_cached(const ptc_object_cache_t *cache, const char *key, ptc_cuda_image_t *image,
+                        ptc_cuda_resources_t *resources) {
   size_t len = 0;
   char *data = ptc_object_cache_read(cache, key, &len);
-  if (data) *image = (ptc_cuda_image_t){data, len};
+  int known = 0;
+  ptc_cuda_resources_t *r = resources;
+  if (data && len > TRAILER_BYTES &&
+      sscanf(data + len - TRAILER_BYTES, trailer_form, &known, &r->registers, &r->shared_bytes,
+             &r->stack_bytes, &r->spill_store_bytes, &r->spill_load_bytes) == 6) {
+    r->known = known;
+    *image = (ptc_cuda_image_t){data, len - TRAILER_BYTES};
+    // PTX is text, which ends here.
+    data[image->len] = '\0';
+  } else {
+    free(data);
+  }
 }
 
 // A cache that cannot be written costs time, no more.
 static void write_cached(const ptc_object_cache_t *cache, const char *key,
-                         const ptc_cuda_image_t *image) {
+                         const ptc_cuda_image_t *image, const ptc_cuda_resources_t *r) {
+  char trailer[TRAILER_BYTES + 1] = "";
+  snprintf(trailer, sizeof trailer,
+           "\nptc-resources %d %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64, r->known,
+           r->registers, r->shared_bytes, r->stack_bytes, r->spill_store_bytes,
+           r->spill_load_bytes);
   ptc_str_t path = {0};
   ptc_str_printf(&path, "%s/%s", cache->work, key);
   FILE *file = fopen(path.data, "we");
   if (file) {
-    const bool ok = fwrite(image->data, 1, image->len, file) == image->len;
+    const bool ok = fwrite(image->data, 1, image->len, file) == image->len &&
+                    fwrite(trailer, 1, TRAILER_BYTES, file) == TRAILER_BYTES;
     if (fclose(file) == 0 && ok) ptc_object_cache_add(cache, key, path.data);
   }
   ptc_str_deinit(&path);
@@ -87,7 +113,7 @@ static void keep(ptc_object_cache_t *cache, char (*keys)[PTC_HASH_CHARS + 1], co
   const bool writable = ptc_object_cache_prepare(&unheard, cache) == PTC_OK;
   ptc_diag_deinit(&unheard);
   for (int32_t k = 0; writable && k < images->count; k++)
-    if (!cached[k]) write_cached(cache, keys[k], &images->images[k]);
+    if (!cached[k]) write_cached(cache, keys[k], &images->images[k], &images->resources[k]);
 }
 
 static int32_t num_jobs(const ptc_kernel_objects_options_t *options) {
@@ -121,11 +147,14 @@ ptc_status_t ptc_cuda_images_create(ptc_diag_t *diag, const ptc_kernel_source_t 
   const size_t bytes = sizeof *out_images->images * (size_t)(num_sources + 1);
   ptc_cuda_images_t images = {.images = ptc_xmalloc(bytes), .count = num_sources};
   memset(images.images, 0, bytes);
+  const size_t resource_bytes = sizeof *images.resources * (size_t)(num_sources + 1);
+  images.resources = ptc_xmalloc(resource_bytes);
+  memset(images.resources, 0, resource_bytes);
   char(*keys)[PTC_HASH_CHARS + 1] = ptc_xmalloc(sizeof *keys * (size_t)(num_sources + 1));
   bool *cached = ptc_xmalloc((size_t)num_sources + 1);
   for (int32_t k = 0; k < num_sources && status == PTC_OK; k++) {
     key_of(nvrtc, &sources[k], options->target, keys[k]);
-    read_cached(&cache, keys[k], &images.images[k]);
+    read_cached(&cache, keys[k], &images.images[k], &images.resources[k]);
     cached[k] = images.images[k].data != NULL;
     images.num_compiled += !cached[k];
   }
@@ -136,6 +165,7 @@ ptc_status_t ptc_cuda_images_create(ptc_diag_t *diag, const ptc_kernel_source_t 
                    .target = options->target,
                    .options = options,
                    .images = images.images,
+                   .resources = images.resources,
                    .count = num_sources,
                    .lock = PTHREAD_MUTEX_INITIALIZER,
                    .diag = diag};
@@ -157,5 +187,6 @@ void ptc_cuda_images_deinit(ptc_cuda_images_t *images) {
   for (int32_t k = 0; images->images && k < images->count; k++)
     free((void *)(uintptr_t)images->images[k].data);
   free(images->images);
+  free(images->resources);
   *images = (ptc_cuda_images_t){0};
 }

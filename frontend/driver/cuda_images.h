@@ -3,11 +3,13 @@
 #ifndef PTC_FRONTEND_DRIVER_CUDA_IMAGES_H_
 #define PTC_FRONTEND_DRIVER_CUDA_IMAGES_H_
 
+#include "codegen/nvrtc.h"
 #include "runtime/cpu/kernel_objects.h"
 #include "runtime/cuda/device.h"
 
 typedef struct ptc_cuda_images_s {
-  ptc_cuda_image_t *images;  // one per source
+  ptc_cuda_image_t *images;         // one per source
+  ptc_cuda_resources_t *resources;  // of each
   int32_t count, num_compiled;
 } ptc_cuda_images_t;
 

@@ -1,4 +1,4 @@
-// `ptc show PLAN`: summary, kernels, config.
+// `ptc show PLAN`: summary, config.
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -22,8 +22,7 @@ static void count_launches(const ptc_plan_t *plan, const ptc_step_t *steps, int3
   }
 }
 
-// Of all kernels of |plan| in |task|; the caller frees it.
-static int64_t *launches_of(const ptc_plan_t *plan, const ptc_task_t *task) {
+int64_t *ptc_show_launches(const ptc_plan_t *plan, const ptc_task_t *task) {
   const size_t bytes = sizeof(int64_t) * (size_t)(plan->num_kernels + 1);
   int64_t *counts = ptc_xmalloc(bytes);
   memset(counts, 0, bytes);
@@ -58,7 +57,7 @@ static int64_t bytes_moved(const ptc_plan_t *plan, const ptc_task_t *task) {
 }
 
 static void print_task(const ptc_plan_t *plan, const ptc_task_t *task, FILE *out) {
-  int64_t *counts = launches_of(plan, task), launches = 0;
+  int64_t *counts = ptc_show_launches(plan, task), launches = 0;
   double flops = 0;
   for (int32_t k = 0; k < plan->num_kernels; k++) {
     launches += counts[k];
@@ -83,7 +82,7 @@ static void print_task(const ptc_plan_t *plan, const ptc_task_t *task, FILE *out
 static void summary_json(const ptc_plan_t *plan, FILE *out) {
   json_t *tasks = json_array();
   for (int32_t t = 0; t < plan->num_tasks; t++) {
-    int64_t *counts = launches_of(plan, &plan->tasks[t]), launches = 0;
+    int64_t *counts = ptc_show_launches(plan, &plan->tasks[t]), launches = 0;
     for (int32_t k = 0; k < plan->num_kernels; k++) launches += counts[k];
     free(counts);
     json_array_append_new(tasks, json_pack("{s:s, s:I, s:I}", "name", plan->tasks[t].name,
@@ -149,47 +148,6 @@ void ptc_show_summary(const ptc_plan_t *plan, const char *path, ptc_show_format_
     fputc('\n', out);
   }
   fputs("parts: summary memory schedule kernels ir config\n", out);
-}
-
-void ptc_show_kernels(const ptc_plan_t *plan, ptc_show_format_t format, FILE *out) {
-  int64_t *counts = launches_of(plan, ptc_plan_find_task(plan, "train"));
-  json_t *list = json_array();
-  if (format == PTC_SHOW_TEXT)
-    fprintf(out, "%6s %10s %10s %10s  kernel\n", "calls", "FLOP", "bytes", "workspace");
-  if (format == PTC_SHOW_CSV)
-    fputs("kernel,calls_per_step,flops,min_bytes,workspace_bytes,scratch_bytes,file,line\n", out);
-  for (int32_t k = 0; k < plan->num_kernels; k++) {
-    const ptc_plan_kernel_t *kernel = &plan->kernels[k];
-    char flops[PTC_UNIT_CHARS], bytes[PTC_UNIT_CHARS], space[PTC_UNIT_CHARS];
-    if (format == PTC_SHOW_CSV) {
-      fprintf(out, "%s,%" PRId64 ",%.17g,%" PRId64 ",%" PRId64 ",%" PRId64 ",%s,%d\n", kernel->name,
-              counts[k], kernel->flops, kernel->min_bytes, kernel->workspace_bytes,
-              kernel->scratch_bytes, kernel->loc_file ? kernel->loc_file : "",
-              (int)kernel->loc_line);
-    } else if (format == PTC_SHOW_JSON) {
-      json_array_append_new(
-          list,
-          json_pack("{s:s, s:s, s:I, s:f, s:I, s:I, s:I, s:s, s:i, s:s}", "kernel", kernel->name,
-                    "about", kernel->about, "calls_per_step", (json_int_t)counts[k], "flops",
-                    kernel->flops, "min_bytes", (json_int_t)kernel->min_bytes, "workspace_bytes",
-                    (json_int_t)kernel->workspace_bytes, "scratch_bytes",
-                    (json_int_t)kernel->scratch_bytes, "file",
-                    kernel->loc_file ? kernel->loc_file : "", "line", (int)kernel->loc_line, "hash",
-                    kernel->hash ? kernel->hash : ""));
-    } else {
-      fprintf(out, "%6" PRId64 " %10s %10s %10s  %s (%s", counts[k],
-              ptc_unit_count(kernel->flops, flops), ptc_unit_bytes(kernel->min_bytes, bytes),
-              ptc_unit_bytes(kernel->workspace_bytes, space), kernel->name, kernel->about);
-      if (kernel->loc_file) fprintf(out, ", %s:%d", kernel->loc_file, (int)kernel->loc_line);
-      fputs(")\n", out);
-    }
-  }
-  if (format == PTC_SHOW_JSON) {
-    json_dumpf(list, out, JSON_INDENT(1));
-    fputc('\n', out);
-  }
-  json_decref(list);
-  free(counts);
 }
 
 void ptc_show_config(const ptc_plan_t *plan, ptc_show_format_t format, FILE *out) {

@@ -45,7 +45,7 @@ static void compile_group(compile_t *compile, ptc_op_t **ops, int32_t num_ops) {
                                          &compile->options, &source, &shape);
   if (status == PTC_OK)
     status =
-        ptc_nvrtc_compile(compile->nvrtc, compile->diag, name, source.data, compile->target, &code);
+        ptc_nvrtc_compile(compile->nvrtc, compile->diag, name, source.data, compile->target, &code, NULL);
   if (status == PTC_OK && strcmp(compile->target, "compute_80") == 0)
     status = prepare(compile, name, code.data);
   ++compile->num_kernels;

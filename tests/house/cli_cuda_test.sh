@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Proves: `ptc show PLAN kernels` of a plan for GPUs tells registers, shared memory, spills and occupancy in each format,
+# and where they cannot be known says so and shows the rest. Ends with `N passed, N failed`.
+# Usage: cli_cuda_test.sh BUILD_FOLDER
+build=$(realpath "${1:?usage: cli_cuda_test.sh BUILD_FOLDER}")
+. "$(dirname "$0")/../support/cli.sh"
+
+write_model 'train { batch = 4  steps = 2  optimizer = adamw(lr = 1e-2) }'
+
+expect 0 '' 'ptc model.ptm -q --target compute_80 -o ptx'
+expect 0 '[no-resources]' 'ptc show ptx kernels'
+expect 0 ' -         -      -     - ' 'ptc show ptx kernels'
+expect 0 '"registers": null' 'ptc show ptx kernels --format=json'
+expect 0 ',,,,,,,,' 'ptc show ptx kernels --format=csv'
+
+# Without NVRTC.
+export PTC_NVRTC=/nowhere/libnvrtc.so
+expect 0 '[nvrtc-missing]' 'ptc model.ptm -q --target sm_80 -o gpu'
+expect 0 'are not known: NVRTC, which compiles the CUDA kernels, was not found' 'ptc show gpu kernels -q'
+expect 0 '"warps_per_sm": null' 'ptc show gpu kernels --format=json'
+unset PTC_NVRTC
+
+if grep -q nvrtc-missing <(ptc model.ptm -q --target sm_80 -o gpu 2>&1); then
+  echo "skipped: no NVRTC here"
+else
+  expect 0 'limited by' 'ptc show gpu kernels'
+  expect 1 '' 'ptc show gpu kernels --format=csv | cut -d, -f9- | grep -q ,,'
+  # All numbers of a row: 255 registers and 64 warps at most, and no spills.
+  expect 0 '' "ptc show gpu kernels --format=csv | awk -F, 'NR > 1 { if (NF != 17 || \$9 < 1 || \$9 > 255 || \$12 + \$13 > 0 ||
+    \$15 != 8 * \$14 || \$15 > \$16 || \$16 != 64) exit 1 }'"
+  expect 0 '"limited_by": "' 'ptc show gpu kernels --format=json'
+  # From the cache, in nothing but reading.
+  expect 1 '' 'ptc show gpu kernels 2>&1 | grep compiling'
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
