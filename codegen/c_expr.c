@@ -156,7 +156,7 @@ static const char *load_text(ptc_c_scope_t *scope, ptc_kx_t expr, int32_t indent
                           constant_text(arena, e->dtype, e->value));
 }
 
-static const char *hash_of(ptc_c_scope_t *scope, ptc_kx_t expr, int32_t indent, ptc_str_t *out) {
+const char *ptc_c_hash(ptc_c_scope_t *scope, ptc_kx_t expr, int32_t indent, ptc_str_t *out) {
   if (scope->hash_text && scope->hash_text[expr]) return scope->hash_text[expr];
   const ptc_kexpr_t *e = &scope->kernel->exprs[expr];
   ptc_str_t turns = {0};
@@ -191,7 +191,7 @@ static const char *random_text(ptc_c_scope_t *scope, ptc_kx_t expr, int32_t inde
     odd = ptc_arena_printf(arena, "%s[(%s) | 1]", words, place);
     is_odd = ptc_arena_printf(arena, "((%s) & 1)", place);
   } else {
-    const char *hash = hash_of(scope, expr, indent, out);
+    const char *hash = ptc_c_hash(scope, expr, indent, out);
     ptc_c_affine_t place = ptc_c_affine_of(scope->kernel, e->args[0]);
     need(scope, &place, indent, out);
     for (int32_t i = 1; i < 3; ++i) ptc_c_eval(scope, e->args[i], indent, out);
@@ -297,7 +297,7 @@ static void hoist_random(hoist_t *h, ptc_kx_t root) {
   hoist_terms(h, &place);
   for (int32_t i = 3; i < e->num_args; ++i)
     if (h->scope->kernel->exprs[e->args[i]].varies & h->inner) return;
-  hash_of(h->scope, root, h->indent, h->out);
+  ptc_c_hash(h->scope, root, h->indent, h->out);
 }
 
 static void hoist(hoist_t *h, ptc_kx_t root) {

@@ -100,6 +100,8 @@ const char *ptc_c_round(ptc_arena_t *arena, ptc_dtype_t dtype, const char *text)
 // indented by |indent|, and records their names in the scope (constants and indices get no variable). Loop-invariant
 // parts that are already in scope are reused. A REDUCE must be in scope.
 void ptc_c_eval(ptc_c_scope_t *scope, ptc_kx_t root, int32_t indent, ptc_str_t *out);
+// The C text of the hash of RANDOM |expr|'s path; appends what computes it if the scope lacks it.
+const char *ptc_c_hash(ptc_c_scope_t *scope, ptc_kx_t expr, int32_t indent, ptc_str_t *out);
 // As ptc_c_eval, of the largest parts of |root| that do not vary over the loop dims |inner|: what can stand
 // before these loops. Paths of random streams are hashed here, too. Parts that hold a REDUCE or HOLE which
 // is not in scope are left out.

@@ -76,7 +76,7 @@ static void print_of_score(const ptc_attention_c_t *self, const char *type, cons
   }
   ptc_cuda_declare(self->out, kernel);
   ptc_c_scope_t scope;
-  ptc_c_scope_init(&scope, self->arena, kernel);
+  ptc_cuda_scope_init(&scope, self->arena, kernel);
   const ptc_dim_set_t *const sets[] = {&self->outer, &self->rows};
   static const char *const variables[] = {"o", "row"};
   for (int32_t s = 0; s < 2; ++s) {
@@ -170,11 +170,9 @@ void ptc_cuda_attention_common(const ptc_attention_c_t *self) {
 static void print_entry(const ptc_attention_c_t *self, int32_t blocks) {
   ptc_str_printf(self->out, "extern \"C\" __global__ void __launch_bounds__(%d", PTC_CUDA_THREADS);
   if (blocks) ptc_str_printf(self->out, ", %d", (int)blocks);
-  ptc_str_printf(self->out,
-                 ") %s(const ptc_kernel_call_t arguments) {\n"
-                 "  const ptc_kernel_call_t *const call = &arguments;\n"
-                 "  const int r = threadIdx.x / 8, sub = threadIdx.x %% 8;\n",
-                 self->kernel->name);
+  ptc_str_printf(self->out, ") %s(const ptc_kernel_call_t arguments) {\n", self->kernel->name);
+  ptc_cuda_start(self->out, self->kernel);
+  ptc_str_append(self->out, "  const int r = threadIdx.x / 8, sub = threadIdx.x % 8;\n");
 }
 
 static const char forward_text[] =

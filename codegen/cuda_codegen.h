@@ -34,6 +34,10 @@ ptc_status_t ptc_cuda_single(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_ker
 
 // What every source begins with: types, the call struct, conversions, math functions, Philox.
 void ptc_cuda_prelude(ptc_str_t *out, const ptc_kernel_t *kernel);
+// The first lines of an entry function: `call`; the hashes of the paths of random numbers, computed once per block.
+void ptc_cuda_start(ptc_str_t *out, const ptc_kernel_t *kernel);
+// ptc_c_scope_init, with these hashes.
+void ptc_cuda_scope_init(ptc_c_scope_t *scope, ptc_arena_t *arena, const ptc_kernel_t *kernel);
 // Declares the parameters as pointers inside the function: `p_x`.
 void ptc_cuda_declare(ptc_str_t *out, const ptc_kernel_t *kernel);
 // Appends the coordinates of the loop dims of |mask|, in the order of the dims, of row-major position

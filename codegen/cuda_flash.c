@@ -208,7 +208,7 @@ static void print_block_kind(ptc_attention_c_t *self) {
   }
   ptc_cuda_declare(self->out, self->kernel);
   ptc_c_scope_t scope;
-  ptc_c_scope_init(&scope, self->arena, self->kernel);
+  ptc_cuda_scope_init(&scope, self->arena, self->kernel);
   int64_t after = 1;
   for (int32_t i = self->outer.count - 1; i >= 0; --i) {
     const int64_t extent = self->kernel->dims[self->outer.dims[i]].extent;
@@ -595,14 +595,15 @@ static const char row_phase_text[] =
     "}\n";
 
 static void print_entry(const ptc_attention_c_t *self) {
-  ptc_str_printf(
-      self->out,
-      "extern \"C\" __global__ void __launch_bounds__(%d) %s(const ptc_kernel_call_t arguments) {\n"
-      "  const ptc_kernel_call_t *const call = &arguments;\n"
-      "  __shared__ __align__(128) uint16_t stages[2][OTHERS * (DOT_LD + OWN_LD)];\n"
-      "  const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32, g = lane / 4, t = lane %% "
-      "4;\n",
-      PTC_CUDA_THREADS, self->kernel->name);
+  ptc_str_printf(self->out,
+                 "extern \"C\" __global__ void __launch_bounds__(%d) %s(const ptc_kernel_call_t "
+                 "arguments) {\n",
+                 PTC_CUDA_THREADS, self->kernel->name);
+  ptc_cuda_start(self->out, self->kernel);
+  ptc_str_append(self->out,
+                 "  __shared__ __align__(128) uint16_t stages[2][OTHERS * (DOT_LD + OWN_LD)];\n"
+                 "  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = "
+                 "lane % 4;\n");
 }
 
 static int64_t num_tiles(const ptc_attention_c_t *self, int64_t count, int64_t split) {

@@ -91,7 +91,7 @@ static void print_element(const ptc_kernel_t *kernel, ptc_arena_t *arena, const 
                  operand->name);
   ptc_cuda_declare(out, kernel);
   ptc_c_scope_t scope;
-  ptc_c_scope_init(&scope, arena, kernel);
+  ptc_cuda_scope_init(&scope, arena, kernel);
   ptc_cuda_decode(&scope, kernel->gemm.batch, "z", 2, out);
   ptc_cuda_decode(&scope, operand->rows, "row", 2, out);
   ptc_cuda_decode(&scope, kernel->gemm.k, "k", 2, out);
@@ -222,7 +222,7 @@ static void print_fragment(const operand_t *operand, const tiles_t *tiles, bool 
 static void print_epilogue(const ptc_kernel_t *kernel, ptc_arena_t *arena, int64_t m, int64_t n,
                            const char *acc, int32_t indent, ptc_str_t *out) {
   ptc_c_scope_t scope;
-  ptc_c_scope_init(&scope, arena, kernel);
+  ptc_cuda_scope_init(&scope, arena, kernel);
   scope.hole_text[0] = acc;
   ptc_str_printf(out, "%*sif (row >= %" PRId64 " || col >= %" PRId64 ") continue;\n", indent, "", m,
                  n);
@@ -267,7 +267,7 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
                  "extern \"C\" __global__ void __launch_bounds__(%d, 2) %s(const ptc_kernel_call_t "
                  "arguments) {\n",
                  PTC_CUDA_THREADS, kernel->name);
-  ptc_str_append(out, "  const ptc_kernel_call_t *const call = &arguments;\n");
+  ptc_cuda_start(out, kernel);
   ptc_cuda_declare(out, kernel);
   ptc_str_printf(
       out,
@@ -386,7 +386,7 @@ static void print_exact(const ptc_kernel_t *kernel, ptc_arena_t *arena, const op
                  "extern \"C\" __global__ void __launch_bounds__(%d) %s(const ptc_kernel_call_t "
                  "arguments) {\n",
                  PTC_CUDA_THREADS, kernel->name);
-  ptc_str_append(out, "  const ptc_kernel_call_t *const call = &arguments;\n");
+  ptc_cuda_start(out, kernel);
   ptc_cuda_declare(out, kernel);
   ptc_str_printf(out,
                  "  __shared__ __align__(16) float ta[16][68], tb[16][68];\n"

@@ -629,7 +629,7 @@ static const char reduce_text[] =
 ptc_status_t ptc_cuda_nest(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
                            ptc_str_t *out, ptc_kernel_shape_t *out_shape) {
   nest_t nest = {.kernel = kernel, .arena = arena, .out = out};
-  ptc_c_scope_init(&nest.scope, arena, kernel);
+  ptc_cuda_scope_init(&nest.scope, arena, kernel);
   for (int32_t d = 0; d < kernel->num_dims; ++d) {
     const uint32_t bit = UINT32_C(1) << d;
     if (d < kernel->num_grid)
@@ -652,11 +652,11 @@ ptc_status_t ptc_cuda_nest(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kerne
   nest.team = columns || nest.num_row > SHORT_ROW ? PTC_CUDA_THREADS : WARP;
   ptc_cuda_prelude(out, kernel);
   if (reduces) ptc_str_append(out, reduce_text);
-  ptc_str_printf(
-      out,
-      "extern \"C\" __global__ void __launch_bounds__(%d) %s(const ptc_kernel_call_t arguments) {\n"
-      "  const ptc_kernel_call_t *const call = &arguments;\n",
-      PTC_CUDA_THREADS, kernel->name);
+  ptc_str_printf(out,
+                 "extern \"C\" __global__ void __launch_bounds__(%d) %s(const ptc_kernel_call_t "
+                 "arguments) {\n",
+                 PTC_CUDA_THREADS, kernel->name);
+  ptc_cuda_start(out, kernel);
   ptc_cuda_declare(out, kernel);
   if (columns)
     ptc_str_printf(out, "  double *const workspace = (double *)call->params[%d];\n",

@@ -63,10 +63,67 @@ static const char head_text[] =
     "static inline float ptc_float(uint32_t u) { return __uint_as_float(u); }\n"
     "static inline uint64_t ptc_bits64(double x) { return (uint64_t)__double_as_longlong(x); }\n";
 
+// --- paths of random numbers
+
+// Whether the hash of RANDOM |e| is the same for a whole launch: its turns are those of the steps around it.
+static bool is_launch_hash(const ptc_kernel_t *kernel, const ptc_kexpr_t *e) {
+  if (e->kind != PTC_KX_RANDOM) return false;
+  for (int32_t i = 3; i < e->num_args; ++i) {
+    const ptc_kx_kind_t kind = kernel->exprs[e->args[i]].kind;
+    if (kind != PTC_KX_TURN && kind != PTC_KX_CONST) return false;
+  }
+  return true;
+}
+
+static int32_t num_launch_hashes(const ptc_kernel_t *kernel) {
+  int32_t count = 0;
+  for (int32_t i = 0; kernel && i < kernel->num_exprs; ++i)
+    count += is_launch_hash(kernel, &kernel->exprs[i]);
+  return count;
+}
+
+static void print_launch_hashes(ptc_str_t *out, const ptc_kernel_t *kernel) {
+  const int32_t count = num_launch_hashes(kernel);
+  if (!count) return;
+  ptc_str_printf(out,
+                 "// Of paths of random numbers.\n"
+                 "__shared__ uint32_t path_hashes[%d];\n"
+                 "static inline void hash_paths(const ptc_kernel_call_t *call) {\n"
+                 "  if (threadIdx.x == 0) {\n",
+                 count);
+  ptc_arena_t arena = {0};
+  ptc_c_scope_t scope;
+  ptc_c_scope_init(&scope, &arena, kernel);
+  int32_t number = 0;
+  for (int32_t i = 0; i < kernel->num_exprs; ++i)
+    if (is_launch_hash(kernel, &kernel->exprs[i])) {
+      const char *hash = ptc_c_hash(&scope, i, 4, out);
+      ptc_str_printf(out, "    path_hashes[%d] = %s;\n", number++, hash);
+    }
+  ptc_str_append(out, "  }\n  __syncthreads();\n}\n");
+  ptc_arena_deinit(&arena);
+}
+
+void ptc_cuda_scope_init(ptc_c_scope_t *scope, ptc_arena_t *arena, const ptc_kernel_t *kernel) {
+  ptc_c_scope_init(scope, arena, kernel);
+  int32_t number = 0;
+  for (int32_t i = 0; i < kernel->num_exprs; ++i)
+    if (is_launch_hash(kernel, &kernel->exprs[i]))
+      scope->hash_text[i] = ptc_arena_printf(arena, "path_hashes[%d]", number++);
+}
+
+void ptc_cuda_start(ptc_str_t *out, const ptc_kernel_t *kernel) {
+  ptc_str_append(out, "  const ptc_kernel_call_t *const call = &arguments;\n");
+  if (num_launch_hashes(kernel)) ptc_str_append(out, "  hash_paths(call);\n");
+}
+
+// --- heads
+
 void ptc_cuda_prelude(ptc_str_t *out, const ptc_kernel_t *kernel) {
   if (kernel) ptc_c_comment(out, kernel);
   ptc_str_printf(out, head_text, PTC_CUDA_MAX_PARAMS, PTC_PLAN_MAX_LEVELS);
   ptc_c_helpers(out, kernel, true);
+  print_launch_hashes(out, kernel);
 }
 
 void ptc_cuda_declare(ptc_str_t *out, const ptc_kernel_t *kernel) {

@@ -8,11 +8,11 @@
 #include "ir/limbs.h"
 
 static void print_entry(ptc_str_t *out, const ptc_kernel_t *kernel) {
-  ptc_str_printf(
-      out,
-      "extern \"C\" __global__ void __launch_bounds__(%d) %s(const ptc_kernel_call_t arguments) {\n"
-      "  const ptc_kernel_call_t *const call = &arguments;\n",
-      PTC_CUDA_THREADS, kernel->name);
+  ptc_str_printf(out,
+                 "extern \"C\" __global__ void __launch_bounds__(%d) %s(const ptc_kernel_call_t "
+                 "arguments) {\n",
+                 PTC_CUDA_THREADS, kernel->name);
+  ptc_cuda_start(out, kernel);
   ptc_cuda_declare(out, kernel);
 }
 
