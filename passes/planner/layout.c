@@ -208,6 +208,30 @@ static void allocate(ptc_layout_t *l) {
   l->nets = ptc_arena_alloc(l->arena, (size_t)l->cap_nets * sizeof(*l->nets));
 }
 
+// FNV-1a.
+static void mix(uint64_t *hash, uint64_t word) { *hash = (*hash ^ word) * UINT64_C(0x100000001b3); }
+
+uint64_t ptc_layout_params_hash(const ptc_work_t *work, const ptc_choice_t *choice) {
+  ptc_arena_t arena = {0};
+  ptc_layout_t l = {.work = work, .w = work->impl, .choice = choice, .arena = &arena};
+  l.params = PTC_ARENA_ARRAY(&arena, ptc_lay_t, l.w->num_params + 1);
+  set_axes(&l, 1);
+  uint64_t hash = lay_params(&l) ? UINT64_C(0xcbf29ce484222325) : 0;
+  for (int32_t i = 0; hash && i < l.w->num_params; i++)
+    for (int32_t d = 0; d < l.w->params[i].num_dims; d++) {
+      // Parts are numbered in the order in which names came.
+      for (ptc_laid_t axes = l.params[i].axes[d]; axes; axes >>= 4) {
+        const int32_t ref = (int32_t)(axes & 15);
+        mix(&hash, (uint64_t)(ref < PTC_REF_PART ? ref : PTC_REF_AXIS + PTC_AXIS_TP));
+        mix(&hash, (uint64_t)l.pre[ref]);
+        mix(&hash, (uint64_t)l.size[ref]);
+      }
+      mix(&hash, UINT64_MAX);
+    }
+  ptc_arena_deinit(&arena);
+  return hash;
+}
+
 bool ptc_layout_begin(ptc_layout_t *l, const char **out_reason) {
   const ptc_choice_t *c = l->choice;
   const int64_t together = c->size[PTC_AXIS_DP] * c->size[PTC_AXIS_EP] * c->micro_batch;

@@ -16,7 +16,8 @@ const char *const ptc_objective_names[PTC_NUM_OBJECTIVES] = {"time", "cost", "me
 const ptc_fixed_t ptc_fixed_nothing = {
     .zero = -1, .sequence_parallel = -1, .schedule = -1, .recompute = -1};
 
-enum { MAX_SETS = 16, MAX_DIVISORS = 512 };
+// Up to so many names, and on so many devices, every set of them is tried.
+enum { ALL_NAMES = 6, ALL_DEVICES = 16, MAX_SETS = 1 << ALL_NAMES, MOST_SETS = 16, MAX_DIVISORS = 512 };
 
 // A layout before it is needed again.
 typedef struct rough_s {
@@ -155,6 +156,26 @@ static double worth(const search_t *s, const rated_t *r) {
   return s->objective == PTC_OBJECTIVE_MEMORY ? r->bytes : r->seconds;
 }
 
+// Every set of names that lays some parameter in a way of its own.
+static int32_t all_sets(const search_t *s, ptc_choice_t choice, uint32_t *sets) {
+  uint64_t hashes[MAX_SETS];
+  int32_t count = 0;
+  for (uint32_t set = 0; set < 1u << s->work->num_names; set++) {
+    set_names(&choice, set);
+    const uint64_t hash = ptc_layout_params_hash(s->work, &choice);
+    bool known = hash == 0;
+    for (int32_t i = 0; i < count && !known; i++) known = hashes[i] == hash;
+    if (known) continue;
+    hashes[count] = hash;
+    sets[count++] = set;
+  }
+  return count;
+}
+
+static bool takes_all_sets(const search_t *s) {
+  return s->devices <= ALL_DEVICES && s->work->num_names <= ALL_NAMES;
+}
+
 // The sets of names that may be best for some micro-batch: none of them is beaten in time, at the smallest and at a
 // large micro-batch, and in memory by another.
 static int32_t choose_sets(search_t *s, ptc_choice_t choice, uint32_t *sets) {
@@ -166,6 +187,7 @@ static int32_t choose_sets(search_t *s, ptc_choice_t choice, uint32_t *sets) {
     sets[0] = s->fixed->names;
     return 1;
   }
+  if (takes_all_sets(s)) return all_sets(s, choice, sets);
   choice.recompute = PTC_RECOMPUTE_NONE;
   const int64_t micro[2] = {1, s->work->batch < 8 ? s->work->batch : 8};
   const int32_t bits = s->work->num_names < 12 ? s->work->num_names : 12;
@@ -185,7 +207,7 @@ static int32_t choose_sets(search_t *s, ptc_choice_t choice, uint32_t *sets) {
   }
   // The best by the objective first.
   int32_t num = 0;
-  const int32_t most = s->devices > 64 ? 4 : MAX_SETS;
+  const int32_t most = s->devices > 64 ? 4 : MOST_SETS;
   while (count > 0 && num < most) {
     int32_t best = 0;
     for (int32_t i = 1; i < count; i++)
@@ -282,7 +304,7 @@ static void find_layouts(search_t *s) {
                              .sequence_parallel = sp};
       choice.size[PTC_AXIS_TP] = sizes[t];
       uint32_t sets[MAX_SETS];
-      const int32_t num_sets = choose_sets(s, choice, sets);
+      int32_t num_sets = choose_sets(s, choice, sets);
       for (int32_t c = 0; c < count && num_sets > 0; c++)
         for (int32_t e = 0; e < count; e++) {
           if (!open_or(fixed[PTC_AXIS_CP], sizes[c]) || !open_or(fixed[PTC_AXIS_EP], sizes[e]))
@@ -290,6 +312,8 @@ static void find_layouts(search_t *s) {
           if (s->devices % (sizes[t] * sizes[c] * sizes[e]) || (sizes[e] > 1 && !experts)) continue;
           choice.size[PTC_AXIS_CP] = sizes[c];
           choice.size[PTC_AXIS_EP] = sizes[e];
+          // What one name leaves to another may depend on what lies on the other axes.
+          if (takes_all_sets(s) && !s->fixed->has_names) num_sets = choose_sets(s, choice, sets);
           add_layouts(s, &choice, sets, num_sets);
         }
     }

@@ -124,6 +124,10 @@ ptc_status_t ptc_layout_pieces(const ptc_work_t *work, ptc_arena_t *arena,
                                const ptc_choice_t *choice, ptc_save_profile_t profile,
                                ptc_work_pieces_t *out);
 
+// A hash of how the parameters lie on tp and ep: sets of names that agree in it have the same pieces. 0: the choice does
+// not fit.
+uint64_t ptc_layout_params_hash(const ptc_work_t *work, const ptc_choice_t *choice);
+
 // Writes |choice| into the config of |module| (axes, zero, micro_batch, recompute, schedule, a shard statement for each
 // parameter that lies on tp), so that the passes make what the pieces say. Cuts and recompute_turns are the
 // caller's. PTC_INFEASIBLE where ptc_layout_pieces says so.
