@@ -40,7 +40,7 @@ void ptc_arena_deinit(ptc_arena_t *arena) {
   *arena = (ptc_arena_t){0};
 }
 
-void *ptc_arena_alloc(ptc_arena_t *arena, size_t num_bytes) {
+void *ptc_arena_alloc_raw(ptc_arena_t *arena, size_t num_bytes) {
   if (num_bytes > SIZE_MAX - CHUNK_BYTES - sizeof(ptc_arena_chunk_t)) ptc_oom(num_bytes);
   size_t size = (num_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   ptc_arena_chunk_t *chunk = arena->chunks;
@@ -53,7 +53,11 @@ void *ptc_arena_alloc(ptc_arena_t *arena, size_t num_bytes) {
   void *result = chunk->data + chunk->used;
   chunk->used += size;
   arena->used_bytes += size;
-  return memset(result, 0, size);
+  return result;
+}
+
+void *ptc_arena_alloc(ptc_arena_t *arena, size_t num_bytes) {
+  return memset(ptc_arena_alloc_raw(arena, num_bytes), 0, num_bytes);
 }
 
 void *ptc_arena_calloc(ptc_arena_t *arena, size_t count, size_t elem_bytes) {

@@ -19,6 +19,8 @@ void ptc_arena_deinit(ptc_arena_t *arena);
 
 // Returns |num_bytes| zeroed bytes aligned to 16. Never NULL: see ptc_oom.
 void *ptc_arena_alloc(ptc_arena_t *arena, size_t num_bytes);
+// The same with anything in them.
+void *ptc_arena_alloc_raw(ptc_arena_t *arena, size_t num_bytes);
 // Like calloc; an overflowing product is ptc_oom.
 void *ptc_arena_calloc(ptc_arena_t *arena, size_t count, size_t elem_bytes);
 #define PTC_ARENA_NEW(arena, type) ((type *)ptc_arena_alloc((arena), sizeof(type)))

@@ -199,13 +199,14 @@ static void allocate(ptc_layout_t *l) {
   memset(l->built, 0xff, (size_t)values * sizeof(int32_t));
   memset(l->gathered, 0xff, (size_t)values * sizeof(int32_t));
   l->sizes = ptc_arena_alloc(l->arena, (size_t)(l->p->num_sizes + 1) * sizeof(*l->sizes));
+  l->by_micro = PTC_ARENA_ARRAY(l->arena, uint16_t, l->p->num_sizes + 1);
   l->waits = PTC_ARENA_ARRAY(l->arena, uint8_t, l->p->num_groups + 1);
   l->params = PTC_ARENA_ARRAY(l->arena, ptc_lay_t, l->w->num_params + 1);
   l->cap_cache = 2 * values + 64;
   l->cap_targets = l->cap_nets = values + 64;
-  l->cache = ptc_arena_alloc(l->arena, (size_t)l->cap_cache * sizeof(*l->cache));
-  l->targets = ptc_arena_alloc(l->arena, (size_t)l->cap_targets * sizeof(*l->targets));
-  l->nets = ptc_arena_alloc(l->arena, (size_t)l->cap_nets * sizeof(*l->nets));
+  l->cache = ptc_arena_alloc_raw(l->arena, (size_t)l->cap_cache * sizeof(*l->cache));
+  l->targets = ptc_arena_alloc_raw(l->arena, (size_t)l->cap_targets * sizeof(*l->targets));
+  l->nets = ptc_arena_alloc_raw(l->arena, (size_t)l->cap_nets * sizeof(*l->nets));
 }
 
 // FNV-1a.

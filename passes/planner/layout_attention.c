@@ -64,7 +64,7 @@ bool ptc_lay_attention_way(const ptc_layout_t *l, const ptc_wop_t *op, ptc_lay_a
     if (is_sequence(l, q, d) && find_dim(l, op, KEY, f) < 0) out->rows = f;
     if (out->heads >= 0 || op->roles[f] != PTC_WROLE_KV_HEADS || find_dim(l, op, VAL, f) < 0)
       continue;
-    const int64_t others = ptc_laid_size(l, axes) / (lies_on_cp(axes) ? cp : 1);
+    const int64_t others = ptc_laid_judged_size(l, axes) / (lies_on_cp(axes) ? cp : 1);
     if (l->w->dims[l->p->dims[q->dims + d]].extent % (others * cp) == 0) out->heads = f;
   }
   return out->rows >= 0 && sequence && on_cp && out->heads >= 0 && moves_less(l, op);
@@ -142,10 +142,13 @@ void ptc_lay_attention_nets(ptc_layout_t *l, const ptc_wop_t *op, const ptc_lay_
     for (int32_t d = 0; d < y->num_dims; d++, place++)
       axes[d] = *place >= 0 ? axes_of(l, op, operands, *place) : 0;
     if (home_of(op, a, r) < 0) continue;
+    uint16_t set = 0;
+    for (int32_t d = 0; d < y->num_dims; d++) set |= ptc_laid_set(axes[d]);
     const ptc_lay_net_t net = {
         .kind = PTC_NET_ALL_TO_ALL,
         .axes = PTC_REF_AXIS + PTC_AXIS_CP,
         .bytes = ptc_lay_elements(l, y, axes) * (double)ptc_dtype_bytes((ptc_dtype_t)y->dtype),
+        .by_micro = set >> PTC_REF_MICRO & 1,
         .times = op->block > 1 ? ptc_lay_turns(l, op->block) : 1,
         .piece = op->piece,
         .phase = op->phase,

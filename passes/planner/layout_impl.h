@@ -15,6 +15,7 @@ typedef struct ptc_lay_step_s {
   ptc_net_kind_t kind;  // PTC_NUM_NET_KINDS: the part of a value that a device has anyway
   ptc_laid_t axes;
   double bytes;  // the whole buffer, as nccl-tests count it: of all_gather what each has afterwards
+  bool by_micro;  // they grow with the micro-batch
   ptc_lay_t after;
 } ptc_lay_step_t;
 enum { PTC_LAY_MAX_STEPS = 48 };
@@ -24,6 +25,7 @@ typedef struct ptc_lay_net_s {
   ptc_net_kind_t kind;
   ptc_laid_t axes;
   double bytes;  // the whole buffer
+  bool by_micro;
   double times;  // per turn of the piece
   int32_t piece;
   ptc_work_phase_t phase;
@@ -58,6 +60,8 @@ typedef struct ptc_layout_s {
   int32_t *gathered;  // in |targets|; -1
   int64_t (*sizes)
       [PTC_NUM_WROLES];  // of contractions and attention, on a device: products of dims by role
+  uint16_t *by_micro;  // per size: set of the roles that grow with the micro-batch
+  bool *depends;       // set where the number of micro-batches decides how something lies
   uint8_t *waits;        // per op group: an operand made in the group comes over the network
   ptc_lay_t *params;     // home layouts, per parameter
   ptc_lay_built_t *cache;
@@ -91,6 +95,14 @@ static inline uint16_t ptc_laid_set(ptc_laid_t axes) {
   return set;
 }
 int64_t ptc_laid_size(const ptc_layout_t *l, ptc_laid_t axes);
+static inline bool ptc_laid_by_micro(ptc_laid_t axes) {
+  return ptc_laid_set(axes) >> PTC_REF_MICRO & 1;
+}
+// The same, of a number that decides something.
+static inline int64_t ptc_laid_judged_size(const ptc_layout_t *l, ptc_laid_t axes) {
+  if (ptc_laid_by_micro(axes)) *l->depends = true;
+  return ptc_laid_size(l, axes);
+}
 // All axes that have devices in common with one of |set|.
 uint16_t ptc_lay_overlap(const ptc_layout_t *l, uint16_t set);
 
@@ -153,7 +165,12 @@ bool ptc_layout_infer(ptc_layout_t *l);
 // How a repeat hands out collected value |c|.
 void ptc_lay_collected(const ptc_layout_t *l, const ptc_wcollect_t *c, ptc_lay_t *out);
 
+// --- layout_pieces.c
+// The numbers of all pieces, once the values lie.
+void ptc_layout_measure(ptc_layout_t *l, ptc_save_profile_t profile, ptc_work_pieces_t *out);
+
 // --- layout_kernels.c
+ptc_phase_work_t *ptc_piece_phase(ptc_piece_t *piece, int phase);  // a ptc_work_phase_t
 // Kernels of all pieces, into |items|.
 void ptc_layout_kernels(ptc_layout_t *l, ptc_piece_t *items);
 // Collectives of all pieces, into |items|.
@@ -162,6 +179,8 @@ void ptc_layout_nets(ptc_layout_t *l, ptc_piece_t *items);
 // --- layout_room.c
 // Parameters, and what lives between the passes.
 void ptc_layout_params(ptc_layout_t *l, ptc_piece_t *items);
+// Bytes that live at each place of a piece's forward (0) or backward (1) pass, besides what is saved.
+void ptc_layout_live(const ptc_layout_t *l, int32_t piece, int back, double *live);
 void ptc_layout_room(ptc_layout_t *l, ptc_save_profile_t profile, ptc_piece_t *items);
 
 #endif  // PTC_PASSES_PLANNER_LAYOUT_IMPL_H_

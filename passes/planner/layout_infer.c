@@ -215,6 +215,7 @@ static void add_rows(ptc_layout_t *l, const ptc_wop_t *op, const ptc_lay_t *oper
   const ptc_wvalue_t *x = &l->p->values[op->operands[0]];
   ptc_laid_t along = 0;
   double rows = 1;
+  bool by_micro = false;
   for (int32_t d = 0; d < x->num_dims; d++) {
     if (op->whole >> op->places[d] & 1) {
       along = ptc_laid_append(along, operands[0].axes[d]);
@@ -223,12 +224,13 @@ static void add_rows(ptc_layout_t *l, const ptc_wop_t *op, const ptc_lay_t *oper
     const int64_t extent = l->w->dims[l->p->dims[x->dims + d]].extent;
     const int64_t shards = ptc_laid_size(l, operands[0].axes[d]);
     rows *= (double)((extent + shards - 1) / shards);
+    by_micro |= ptc_laid_by_micro(operands[0].axes[d]);
   }
   const double times = op->block > 1 ? ptc_lay_turns(l, op->block) : 1;
   for (int32_t i = 0; i < op->split.num_rows; i++) {
     const ptc_lay_net_t net = {
-        PTC_NET_ALL_REDUCE, along, rows * (double)op->split.row_bytes[i], times, op->piece,
-        op->phase,          op};
+        PTC_NET_ALL_REDUCE, along,     rows * (double)op->split.row_bytes[i], by_micro, times,
+        op->piece,          op->phase, op};
     ptc_lay_add_net(l, &net);
   }
 }
@@ -238,6 +240,7 @@ static void note_sizes(ptc_layout_t *l, const ptc_wop_t *op, const ptc_lay_t *op
   int64_t *size = l->sizes[op->size];
   for (int i = 0; i < PTC_NUM_WROLES; i++) size[i] = 1;
   uint64_t seen = 0;
+  l->by_micro[op->size] = 0;
   const int8_t *place = op->places;
   for (int32_t i = 0; i < op->num_operands; i++) {
     const ptc_wvalue_t *v = &l->p->values[op->operands[i]];
@@ -247,6 +250,8 @@ static void note_sizes(ptc_layout_t *l, const ptc_wop_t *op, const ptc_lay_t *op
       const int64_t extent = l->w->dims[l->p->dims[v->dims + d]].extent;
       const int64_t shards = ptc_laid_size(l, operands[i].axes[d]);
       size[op->roles[*place]] *= (extent + shards - 1) / shards;
+      if (ptc_laid_by_micro(operands[i].axes[d]))
+        l->by_micro[op->size] |= (uint16_t)(1u << op->roles[*place]);
     }
   }
 }

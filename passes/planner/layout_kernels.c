@@ -164,7 +164,7 @@ static int32_t add_kernels(const ptc_layout_t *l, const ptc_wgroup_t *group,
   return 2;
 }
 
-static ptc_phase_work_t *phase_of(ptc_piece_t *piece, ptc_work_phase_t phase) {
+ptc_phase_work_t *ptc_piece_phase(ptc_piece_t *piece, int phase) {
   switch (phase) {
     case PTC_WORK_FORWARD: return &piece->forward;
     case PTC_WORK_BACKWARD: return &piece->backward;
@@ -177,12 +177,12 @@ static ptc_phase_work_t *phase_of(ptc_piece_t *piece, ptc_work_phase_t phase) {
 void ptc_layout_kernels(ptc_layout_t *l, ptc_piece_t *items) {
   const int32_t count = l->p->num_groups;
   ptc_kernel_work_t *kernels =
-      ptc_arena_alloc(l->arena, (size_t)(2 * count + l->p->num_sizes + 2) * sizeof(*kernels));
+      ptc_arena_alloc_raw(l->arena, (size_t)(2 * count + l->p->num_sizes + 2) * sizeof(*kernels));
   // Groups are in order of pieces and phases.
   int32_t at = 0;
   for (int32_t g = 0; g < count; g++) {
     const ptc_wgroup_t *group = &l->p->groups[g];
-    ptc_phase_work_t *work = phase_of(&items[group->piece], group->phase);
+    ptc_phase_work_t *work = ptc_piece_phase(&items[group->piece], group->phase);
     if (!work->kernels) work->kernels = &kernels[at];
     const int32_t added = add_kernels(l, group, &kernels[at]);
     work->num_kernels += added;
@@ -202,20 +202,20 @@ static uint32_t device_axes(ptc_laid_t axes) {
 }
 
 void ptc_layout_nets(ptc_layout_t *l, ptc_piece_t *items) {
-  ptc_net_item_t *nets = ptc_arena_alloc(l->arena, (size_t)(l->num_nets + 1) * sizeof(*nets));
+  ptc_net_item_t *nets = ptc_arena_alloc_raw(l->arena, (size_t)(l->num_nets + 1) * sizeof(*nets));
   for (int32_t i = 0; i < l->num_nets; i++)
-    phase_of(&items[l->nets[i].piece], l->nets[i].phase)->num_nets++;
+    ptc_piece_phase(&items[l->nets[i].piece], l->nets[i].phase)->num_nets++;
   int32_t at = 0;
   for (int32_t i = 0; i < l->work->num_pieces; i++)
     for (int phase = 0; phase < PTC_WORK_NUM_PHASES; phase++) {
-      ptc_phase_work_t *work = phase_of(&items[i], (ptc_work_phase_t)phase);
+      ptc_phase_work_t *work = ptc_piece_phase(&items[i], phase);
       work->nets = &nets[at];
       at += work->num_nets;
       work->num_nets = 0;
     }
   for (int32_t i = 0; i < l->num_nets; i++) {
     const ptc_lay_net_t *net = &l->nets[i];
-    ptc_phase_work_t *work = phase_of(&items[net->piece], net->phase);
+    ptc_phase_work_t *work = ptc_piece_phase(&items[net->piece], net->phase);
     ptc_net_item_t *item = &nets[(work->nets - nets) + work->num_nets++];
     *item = (ptc_net_item_t){.kind = net->kind,
                              .axes = device_axes(net->axes),

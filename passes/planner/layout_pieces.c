@@ -3,27 +3,35 @@
 
 #include "passes/planner/layout_impl.h"
 
+void ptc_layout_measure(ptc_layout_t *l, ptc_save_profile_t profile, ptc_work_pieces_t *out) {
+  const ptc_work_t *work = l->work;
+  out->work = work;
+  out->items = PTC_ARENA_ARRAY(l->arena, ptc_piece_t, work->num_pieces + 1);
+  out->count = work->num_pieces;
+  out->micro_batches = l->size[PTC_REF_MICRO];
+  for (int32_t i = 0; i < work->num_pieces; i++) {
+    out->items[i].name = work->pieces[i].name;
+    out->items[i].count = work->pieces[i].count;
+  }
+  ptc_layout_kernels(l, out->items);
+  ptc_layout_params(l, out->items);
+  ptc_layout_nets(l, out->items);
+  ptc_layout_room(l, profile, out->items);
+}
+
 ptc_status_t ptc_layout_pieces(const ptc_work_t *work, ptc_arena_t *arena,
                                const ptc_choice_t *choice, ptc_save_profile_t profile,
                                ptc_work_pieces_t *out) {
   *out = (ptc_work_pieces_t){.work = work};
-  ptc_layout_t l = {.work = work, .w = work->impl, .choice = choice, .arena = arena};
+  bool depends = false;
+  ptc_layout_t l = {
+      .work = work, .w = work->impl, .choice = choice, .arena = arena, .depends = &depends};
   l.p = &work->impl->programs[choice->recompute];
   if (!ptc_layout_begin(&l, &out->reason)) return PTC_INFEASIBLE;
   if (!ptc_layout_infer(&l)) {
     out->reason = "an op cannot be split so";
     return PTC_INFEASIBLE;
   }
-  out->items = PTC_ARENA_ARRAY(arena, ptc_piece_t, work->num_pieces + 1);
-  out->count = work->num_pieces;
-  out->micro_batches = l.size[PTC_REF_MICRO];
-  for (int32_t i = 0; i < work->num_pieces; i++) {
-    out->items[i].name = work->pieces[i].name;
-    out->items[i].count = work->pieces[i].count;
-  }
-  ptc_layout_kernels(&l, out->items);
-  ptc_layout_params(&l, out->items);
-  ptc_layout_nets(&l, out->items);
-  ptc_layout_room(&l, profile, out->items);
+  ptc_layout_measure(&l, profile, out);
   return l.overflow ? PTC_INFEASIBLE : PTC_OK;
 }

@@ -18,6 +18,9 @@ static void add_step(planner_t *s, ptc_net_kind_t kind, ptc_laid_t axes) {
   step->kind = kind;
   step->axes = axes;
   step->bytes = bytes;
+  step->by_micro = false;
+  for (int32_t d = 0; d < s->value->num_dims; d++)
+    step->by_micro |= ptc_laid_by_micro(s->now.axes[d]);
 }
 
 // The step that was added last has been taken.
@@ -240,6 +243,7 @@ bool ptc_lay_use(ptc_layout_t *l, int32_t number, const ptc_lay_t *to, const ptc
     if (steps[i].kind == PTC_NUM_NET_KINDS || ptc_laid_size(l, steps[i].axes) == 1) continue;
     ptc_lay_net_t net = {.kind = steps[i].kind, .axes = steps[i].axes};
     net.bytes = steps[i].bytes;
+    net.by_micro = steps[i].by_micro;
     place_net(l, value, use, &net);
     ptc_lay_add_net(l, &net);
     if (value->def && value->def->group >= 0 && value->def->group == use->group)

@@ -142,20 +142,26 @@ static double sum_bytes(const ptc_layout_t *l, const int32_t *values, int32_t co
   return bytes;
 }
 
-static double peak_bytes(const ptc_layout_t *l, const ptc_wroom_t *room, int back) {
+void ptc_layout_live(const ptc_layout_t *l, int32_t piece, int back, double *live) {
+  const ptc_wroom_t *room = &l->p->rooms[piece];
   const int32_t places = room->num_places[back];
-  double *change = PTC_ARENA_ARRAY(l->arena, double, places + 2);
+  memset(live, 0, sizeof(*live) * (size_t)(places + 2));
   for (int32_t i = 0; i < room->num_lives[back]; i++) {
     const ptc_wlife_t *life = &room->lives[back][i];
     const double bytes = ptc_lay_value_bytes(l, life->value);
-    change[life->from] += bytes;
-    change[life->to + 1] -= bytes;
+    live[life->from] += bytes;
+    live[life->to + 1] -= bytes;
   }
-  double live = 0, peak = 0;
-  for (int32_t i = 0; i < places; i++) {
-    live += change[i];
-    if (live > peak) peak = live;
-  }
+  for (int32_t i = 1; i < places; i++) live[i] += live[i - 1];
+}
+
+static double peak_bytes(const ptc_layout_t *l, int32_t piece, int back) {
+  const int32_t places = l->p->rooms[piece].num_places[back];
+  double *live = ptc_arena_alloc_raw(l->arena, sizeof(*live) * (size_t)(places + 2));
+  ptc_layout_live(l, piece, back, live);
+  double peak = 0;
+  for (int32_t i = 0; i < places; i++)
+    if (live[i] > peak) peak = live[i];
   return peak;
 }
 
@@ -222,7 +228,7 @@ void ptc_layout_room(ptc_layout_t *l, ptc_save_profile_t profile, ptc_piece_t *i
     piece->scores_bytes = sum_scores(l, room);
     if (profile != PTC_SAVE_PTC) save_as(l, room, profile, piece);
     piece->boundary_bytes = sum_bytes(l, room->passed, room->num_passed);
-    piece->peak_forward_bytes = peak_bytes(l, room, 0);
-    piece->peak_backward_bytes = peak_bytes(l, room, 1);
+    piece->peak_forward_bytes = peak_bytes(l, i, 0);
+    piece->peak_backward_bytes = peak_bytes(l, i, 1);
   }
 }

@@ -26,7 +26,7 @@ static void scatter_sequence(const ptc_layout_t *l, const ptc_wvalue_t *value, p
   for (int32_t d = 0; d < value->num_dims; d++) {
     const ptc_wdim_t *dim = &l->w->dims[l->p->dims[value->dims + d]];
     if (!l->w->is_sequence[dim->name] || ptc_laid_len(lay->axes[d]) >= PTC_LAID_MAX) continue;
-    const int64_t shards = ptc_laid_size(l, lay->axes[d]) * l->size[ref];
+    const int64_t shards = ptc_laid_judged_size(l, lay->axes[d]) * l->size[ref];
     if (dim->extent % shards != 0 && !(pads && !lay->axes[d])) continue;
     lay->axes[d] = ptc_laid_append(lay->axes[d], (ptc_laid_t)ref);
     return;
@@ -116,7 +116,7 @@ static ceding_t find_ceding(const ptc_layout_t *l, const ptc_wop_t *op, const pt
   for (int32_t d = 0; d < x->num_dims; d++) {
     const uint64_t bit = UINT64_C(1) << op->places[d];
     if (op->whole & bit)
-      shards *= ptc_laid_size(l, lays[0].axes[d]), c.cedes |= bit;
+      shards *= ptc_laid_judged_size(l, lays[0].axes[d]), c.cedes |= bit;
     else
       c.beside |= bit;
   }
@@ -221,7 +221,8 @@ static bool shape_fits(const ptc_layout_t *l, const ptc_wop_t *op, const factor_
     const int8_t *to = op->places + x->num_dims;
     for (int32_t d = 0; d < y->num_dims; d++) {
       const int64_t extent = l->w->dims[l->p->dims[y->dims + d]].extent;
-      if (to[d] >= 0 && extent == op->split_outer && extent % ptc_laid_size(l, f[to[d]].axes) != 0)
+      if (to[d] >= 0 && extent == op->split_outer &&
+          extent % ptc_laid_judged_size(l, f[to[d]].axes) != 0)
         return false;
     }
   }
@@ -232,7 +233,7 @@ static bool shape_fits(const ptc_layout_t *l, const ptc_wop_t *op, const factor_
       if (!lays[0].axes[d]) continue;
       if (op->merge_inner >> at & 1) return false;
       const int64_t extent = l->w->dims[l->p->dims[x->dims + d]].extent;
-      if (at == op->merge_outer && extent % ptc_laid_size(l, lays[0].axes[d]) != 0) return false;
+      if (at == op->merge_outer && extent % ptc_laid_judged_size(l, lays[0].axes[d]) != 0) return false;
     }
   }
   return true;

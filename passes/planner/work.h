@@ -124,6 +124,15 @@ ptc_status_t ptc_layout_pieces(const ptc_work_t *work, ptc_arena_t *arena,
                                const ptc_choice_t *choice, ptc_save_profile_t profile,
                                ptc_work_pieces_t *out);
 
+// The pieces of |choice| for every micro-batch (its own has no meaning), for about the price of two of them. In |arena|,
+// which must not end before ptc_form_end.
+typedef struct ptc_form_s ptc_form_t;
+ptc_status_t ptc_layout_form(const ptc_work_t *work, ptc_arena_t *arena, const ptc_choice_t *choice,
+                             ptc_save_profile_t profile, ptc_form_t **out);
+// NULL: the choice does not fit the model. Valid until the next call.
+const ptc_work_pieces_t *ptc_form_at(ptc_form_t *form, int64_t micro_batch);
+void ptc_form_end(ptc_form_t *form);
+
 // A hash of how the parameters lie on tp and ep: sets of names that agree in it have the same pieces. 0: the choice does
 // not fit.
 uint64_t ptc_layout_params_hash(const ptc_work_t *work, const ptc_choice_t *choice);

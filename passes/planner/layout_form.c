@@ -1,0 +1,254 @@
+// The pieces of a choice for every micro-batch, of one layout.
+//
+// Where values lie does not depend on how many samples a micro-batch has, and then every number of a piece is a constant
+// and a part that grows with them, but for what lives at most: that is the largest of such sums. Two micro-batches give
+// both.
+#include <string.h>
+
+#include "passes/planner/layout_impl.h"
+
+typedef struct line_s {
+  double first, second;  // bytes at the two micro-batches
+} line_t;
+
+typedef struct lines_s {
+  line_t *items;
+  int32_t count;
+} lines_t;
+
+struct ptc_form_s {
+  const ptc_work_t *work;
+  ptc_save_profile_t profile;
+  ptc_choice_t choice;
+  int64_t replicas;       // of samples
+  int64_t first, second;  // micro-batches; second 0: each one needs a layout of its own
+  ptc_work_pieces_t at_first, at_second;
+  lines_t *peaks[2];  // per piece; forward, backward
+  ptc_work_pieces_t out;
+  ptc_kernel_work_t *kernels;
+  ptc_net_item_t *nets;
+  ptc_arena_t own;  // of the latest layout of its own
+};
+
+// --- making it
+
+// Dims whose parts are padded do not grow evenly.
+static bool is_even(const ptc_layout_t *l, const ptc_wvalue_t *value, const ptc_laid_t *axes) {
+  for (int32_t d = 0; d < value->num_dims; d++)
+    if (ptc_laid_by_micro(axes[d]) &&
+        l->w->dims[l->p->dims[value->dims + d]].extent % ptc_laid_size(l, axes[d]) != 0)
+      return false;
+  return true;
+}
+
+static bool all_even(const ptc_layout_t *l) {
+  for (int32_t v = 0; v < l->p->num_values; v++)
+    if (!is_even(l, &l->p->values[v], l->axes + l->p->values[v].dims)) return false;
+  for (int32_t i = 0; i < l->num_cache; i++)
+    if (!is_even(l, &l->p->values[l->cache[i].value], l->cache[i].lay.axes)) return false;
+  return true;
+}
+
+// What stays the largest for some micro-batch from the first to |most|.
+static void add_line(lines_t *lines, line_t line, double steps) {
+  const double end = line.first + (line.second - line.first) * steps;
+  int32_t left = 0;
+  for (int32_t i = 0; i < lines->count; i++) {
+    const line_t *other = &lines->items[i];
+    const double there = other->first + (other->second - other->first) * steps;
+    if (other->first >= line.first && there >= end) return;
+  }
+  for (int32_t i = 0; i < lines->count; i++) {
+    const line_t other = lines->items[i];
+    const double there = other.first + (other.second - other.first) * steps;
+    if (line.first < other.first || end < there) lines->items[left++] = other;
+  }
+  lines->items[left] = line;
+  lines->count = left + 1;
+}
+
+static void set_micro_batches(ptc_layout_t *l, int64_t from, int64_t to) {
+  l->size[PTC_REF_MICRO] = l->size[PTC_REF_MICRO] * from / to;
+  for (int32_t i = 0; i < l->num_nets; i++)
+    if (l->nets[i].by_micro) l->nets[i].bytes *= (double)to / (double)from;
+  for (int32_t i = 0; i < l->p->num_sizes; i++)
+    for (int role = 0; l->by_micro[i] && role < PTC_NUM_WROLES; role++)
+      if (l->by_micro[i] >> role & 1) l->sizes[i][role] = l->sizes[i][role] / from * to;
+}
+
+static void add_peaks(ptc_form_t *form, ptc_arena_t *arena, const ptc_layout_t *l, int back,
+                      double **lives) {
+  const int64_t most = form->work->batch / form->replicas;
+  const double steps = (double)(most - form->first) / (double)(form->second - form->first);
+  for (int32_t i = 0; i < form->out.count; i++) {
+    lines_t *lines = &form->peaks[back][i];
+    const int32_t places = l->p->rooms[i].num_places[back];
+    lines->items = PTC_ARENA_ARRAY(arena, line_t, places + 1);
+    const double *live = lives[i];
+    double *now = PTC_ARENA_ARRAY(arena, double, places + 2);
+    ptc_layout_live(l, i, back, now);
+    add_line(lines, (line_t){0, 0}, steps);
+    for (int32_t k = 0; k < places; k++) add_line(lines, (line_t){live[k], now[k]}, steps);
+  }
+}
+
+static void make_room(ptc_form_t *form, ptc_arena_t *arena) {
+  int32_t kernels = 0, nets = 0;
+  for (int32_t i = 0; i < form->at_first.count; i++)
+    for (int phase = 0; phase < PTC_WORK_NUM_PHASES; phase++) {
+      const ptc_phase_work_t *work = ptc_piece_phase(&form->at_first.items[i], phase);
+      kernels += work->num_kernels;
+      nets += work->num_nets;
+    }
+  form->kernels = ptc_arena_alloc_raw(arena, sizeof(*form->kernels) * (size_t)(kernels + 1));
+  form->nets = ptc_arena_alloc_raw(arena, sizeof(*form->nets) * (size_t)(nets + 1));
+  form->out = form->at_first;
+  form->out.items = PTC_ARENA_ARRAY(arena, ptc_piece_t, form->at_first.count + 1);
+}
+
+// The next micro-batch size above |first|, as far as the batch allows: its smallest prime factor times as large.
+static int64_t next_size(int64_t micro_batches, int64_t first) {
+  for (int64_t p = 2; p <= micro_batches; p++)
+    if (micro_batches % p == 0) return first * p;
+  return 0;
+}
+
+static void add_second(ptc_form_t *form, ptc_arena_t *arena, ptc_layout_t *l, int32_t num_nets,
+                       double **lives[2]) {
+  l->num_nets = num_nets;
+  set_micro_batches(l, form->first, form->second);
+  ptc_layout_measure(l, form->profile, &form->at_second);
+  for (int back = 0; back < 2; back++) {
+    form->peaks[back] = PTC_ARENA_ARRAY(arena, lines_t, form->out.count + 1);
+    add_peaks(form, arena, l, back, lives[back]);
+  }
+}
+
+ptc_status_t ptc_layout_form(const ptc_work_t *work, ptc_arena_t *arena, const ptc_choice_t *choice,
+                             ptc_save_profile_t profile, ptc_form_t **out) {
+  const int64_t replicas = choice->size[PTC_AXIS_DP] * choice->size[PTC_AXIS_EP];
+  *out = NULL;
+  if (work->batch % replicas != 0) return PTC_INFEASIBLE;
+  ptc_form_t *form = PTC_ARENA_NEW(arena, ptc_form_t);
+  *form = (ptc_form_t){
+      .work = work, .profile = profile, .choice = *choice, .replicas = replicas, .first = 1};
+  *out = form;
+  form->choice.micro_batch = 1;
+  bool depends = false;
+  ptc_layout_t l = {.work = work,
+                    .w = work->impl,
+                    .choice = &form->choice,
+                    .arena = arena,
+                    .depends = &depends,
+                    .p = &work->impl->programs[choice->recompute]};
+  if (!l.p->has_micro) return PTC_OK;
+  const char *reason;
+  if (!ptc_layout_begin(&l, &reason)) return PTC_INFEASIBLE;
+  if (!ptc_layout_infer(&l)) return depends ? PTC_OK : PTC_INFEASIBLE;
+  const int32_t num_nets = l.num_nets;
+  ptc_layout_measure(&l, profile, &form->at_first);
+  if (l.overflow) return PTC_INFEASIBLE;
+  make_room(form, arena);
+  form->second = next_size(l.size[PTC_REF_MICRO], 1);
+  if (depends || !all_even(&l)) form->second = 0;
+  if (form->second == 0) return PTC_OK;
+  double **lives[2];
+  for (int back = 0; back < 2; back++) {
+    lives[back] = PTC_ARENA_ARRAY(arena, double *, form->out.count + 1);
+    for (int32_t i = 0; i < form->out.count; i++) {
+      lives[back][i] = PTC_ARENA_ARRAY(arena, double, l.p->rooms[i].num_places[back] + 2);
+      ptc_layout_live(&l, i, back, lives[back][i]);
+    }
+  }
+  add_second(form, arena, &l, num_nets, lives);
+  return PTC_OK;
+}
+
+void ptc_form_end(ptc_form_t *form) { ptc_arena_deinit(&form->own); }
+
+// --- reading it
+
+typedef struct between_s {
+  int64_t steps, span;
+} between_t;
+
+static double mix(const between_t *b, double first, double second) {
+  return first == second ? first : first + (second - first) * (double)b->steps / (double)b->span;
+}
+
+static int64_t mix_int(const between_t *b, int64_t first, int64_t second) {
+  return first == second ? first : first + (second - first) / b->span * b->steps;
+}
+
+static void mix_kernel(const between_t *b, const ptc_kernel_work_t *x, const ptc_kernel_work_t *y,
+                       ptc_kernel_work_t *out) {
+  *out = *x;
+  out->batch = mix_int(b, x->batch, y->batch);
+  out->m = mix_int(b, x->m, y->m);
+  out->n = mix_int(b, x->n, y->n);
+  out->k = mix_int(b, x->k, y->k);
+  out->heads = mix_int(b, x->heads, y->heads);
+  out->kv_heads = mix_int(b, x->kv_heads, y->kv_heads);
+  out->rows = mix_int(b, x->rows, y->rows);
+  out->cols = mix_int(b, x->cols, y->cols);
+  out->flops = mix(b, x->flops, y->flops);
+  out->bytes = mix(b, x->bytes, y->bytes);
+  out->costly = mix(b, x->costly, y->costly);
+  out->unfused_bytes = mix(b, x->unfused_bytes, y->unfused_bytes);
+}
+
+static void mix_phases(const ptc_form_t *form, const between_t *b, int32_t piece,
+                       int32_t *num_kernels, int32_t *num_nets) {
+  for (int phase = 0; phase < PTC_WORK_NUM_PHASES; phase++) {
+    const ptc_phase_work_t *x = ptc_piece_phase(&form->at_first.items[piece], phase);
+    const ptc_phase_work_t *y = ptc_piece_phase(&form->at_second.items[piece], phase);
+    ptc_phase_work_t *out = ptc_piece_phase(&form->out.items[piece], phase);
+    out->kernels = form->kernels + *num_kernels;
+    out->nets = form->nets + *num_nets;
+    for (int32_t i = 0; i < x->num_kernels; i++)
+      mix_kernel(b, &x->kernels[i], &y->kernels[i], &form->kernels[(*num_kernels)++]);
+    for (int32_t i = 0; i < x->num_nets; i++) {
+      ptc_net_item_t *net = &form->nets[(*num_nets)++];
+      *net = x->nets[i];
+      net->bytes = mix(b, x->nets[i].bytes, y->nets[i].bytes);
+    }
+  }
+}
+
+static double highest(const lines_t *lines, const between_t *b) {
+  double most = 0;
+  for (int32_t i = 0; i < lines->count; i++) {
+    const double bytes = mix(b, lines->items[i].first, lines->items[i].second);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+const ptc_work_pieces_t *ptc_form_at(ptc_form_t *form, int64_t micro_batch) {
+  const int64_t together = form->replicas * micro_batch;
+  if (micro_batch < 1 || form->work->batch % together != 0) return NULL;
+  if (micro_batch == form->first && form->at_first.items) return &form->at_first;
+  if (form->second == 0) {
+    ptc_arena_deinit(&form->own);
+    form->choice.micro_batch = micro_batch;
+    const bool ok = ptc_layout_pieces(form->work, &form->own, &form->choice, form->profile,
+                                      &form->out) == PTC_OK;
+    return ok ? &form->out : NULL;
+  }
+  const between_t b = {micro_batch - form->first, form->second - form->first};
+  int32_t num_kernels = 0, num_nets = 0;
+  form->out.micro_batches = form->work->batch / together;
+  for (int32_t i = 0; i < form->out.count; i++) {
+    const ptc_piece_t *x = &form->at_first.items[i], *y = &form->at_second.items[i];
+    ptc_piece_t *out = &form->out.items[i];
+    *out = *x;
+    mix_phases(form, &b, i, &num_kernels, &num_nets);
+    for (int mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++)
+      out->saved_bytes[mode] = mix(&b, x->saved_bytes[mode], y->saved_bytes[mode]);
+    out->scores_bytes = mix(&b, x->scores_bytes, y->scores_bytes);
+    out->boundary_bytes = mix(&b, x->boundary_bytes, y->boundary_bytes);
+    out->peak_forward_bytes = highest(&form->peaks[0][i], &b);
+    out->peak_backward_bytes = highest(&form->peaks[1][i], &b);
+  }
+  return &form->out;
+}
