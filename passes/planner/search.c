@@ -27,11 +27,19 @@ typedef struct rough_s {
 
 // A layout: everything on which the times of pieces depend.
 typedef struct layout_s {
-  ptc_choice_t choice;  // dp, pp, zero, schedule open
-  ptc_work_pieces_t pieces;
-  ptc_piece_time_t *times;
+  ptc_choice_t choice;       // dp, pp, zero, schedule open
+  ptc_work_pieces_t pieces;  // until the form is asked for others
+  ptc_piece_time_t times[PTC_MAX_PIECES];
   double work;  // seconds of a device per step at least
 } layout_t;
+
+// Forms that are needed again.
+typedef struct kept_form_s {
+  ptc_choice_t choice;
+  ptc_form_t *form;  // NULL: there is none
+  struct kept_form_s *next;
+} kept_form_t;
+enum { FORM_BUCKETS = 256 };
 
 typedef struct search_s {
   const ptc_work_t *work;
@@ -45,6 +53,8 @@ typedef struct search_s {
   ptc_stage_pieces_t stages[PTC_MAX_STAGES];  // of the split at hand
   rough_t *layouts;
   int32_t num_layouts, capacity_layouts;
+  ptc_arena_t form_arena;
+  kept_form_t *forms[FORM_BUCKETS];
   ptc_search_result_t *out;
 } search_t;
 
@@ -73,13 +83,43 @@ static void set_names(ptc_choice_t *choice, uint32_t set) {
   for (int32_t i = 0; i < PTC_MAX_PIECES; i++) choice->names[i] = set;
 }
 
-// False: the model does not allow it.
-static bool lay_out(search_t *s, const ptc_choice_t *choice, ptc_arena_t *arena, layout_t *out) {
-  *out = (layout_t){.choice = *choice};
+// NULL: the model does not allow it.
+static ptc_form_t *make_form(search_t *s, const ptc_choice_t *choice, ptc_arena_t *arena) {
+  ptc_form_t *form;
   s->out->layouts++;
-  if (ptc_layout_pieces(s->work, arena, choice, s->stack->saves, &out->pieces) != PTC_OK)
-    return false;
-  out->times = PTC_ARENA_ARRAY(arena, ptc_piece_time_t, out->pieces.count);
+  return ptc_layout_form(s->work, arena, choice, s->stack->saves, &form) == PTC_OK ? form : NULL;
+}
+
+static ptc_form_t *find_form(search_t *s, const ptc_choice_t *choice) {
+  uint64_t hash = choice->names[0] ^ (uint64_t)choice->recompute << 20 ^
+                  (uint64_t)choice->sequence_parallel << 22;
+  for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++)
+    hash = (hash ^ (uint64_t)choice->size[a]) * UINT64_C(0x9e3779b97f4a7c15);
+  kept_form_t **bucket = &s->forms[hash >> 32 & (FORM_BUCKETS - 1)];
+  for (kept_form_t *f = *bucket; f; f = f->next)
+    if (memcmp(f->choice.size, choice->size, sizeof(choice->size)) == 0 &&
+        f->choice.names[0] == choice->names[0] && f->choice.recompute == choice->recompute &&
+        f->choice.sequence_parallel == choice->sequence_parallel)
+      return f->form;
+  kept_form_t *kept = PTC_ARENA_NEW(&s->form_arena, kept_form_t);
+  *kept = (kept_form_t){*choice, make_form(s, choice, &s->form_arena), *bucket};
+  *bucket = kept;
+  return kept->form;
+}
+
+static void end_forms(search_t *s) {
+  for (int32_t i = 0; i < FORM_BUCKETS; i++)
+    for (kept_form_t *f = s->forms[i]; f; f = f->next)
+      if (f->form) ptc_form_end(f->form);
+  ptc_arena_deinit(&s->form_arena);
+}
+
+// False: the model does not allow it.
+static bool lay_out(search_t *s, ptc_form_t *form, const ptc_choice_t *choice, layout_t *out) {
+  const ptc_work_pieces_t *pieces = form ? ptc_form_at(form, choice->micro_batch) : NULL;
+  if (!pieces) return false;
+  out->choice = *choice;
+  out->pieces = *pieces;
   // Where groups of tp, cp and ep lie depends on the product of dp and pp alone.
   ptc_choice_t placed = *choice;
   placed.size[PTC_AXIS_DP] = s->devices / (choice->size[PTC_AXIS_TP] * choice->size[PTC_AXIS_CP] *
@@ -129,11 +169,13 @@ static bool rate(search_t *s, ptc_choice_t choice, uint32_t set, const int64_t *
                  rated_t *out) {
   *out = (rated_t){.set = set};
   set_names(&choice, set);
-  for (int32_t i = 0; i < 2; i++) {
-    ptc_arena_t scratch = {0};
+  ptc_arena_t scratch = {0};
+  ptc_form_t *form = make_form(s, &choice, &scratch);
+  bool ok = form != NULL;
+  for (int32_t i = 0; i < 2 && ok; i++) {
     layout_t layout;
     choice.micro_batch = micro[i];
-    const bool ok = lay_out(s, &choice, &scratch, &layout);
+    ok = lay_out(s, form, &choice, &layout);
     if (ok && i == 0) out->seconds = layout.work;
     out->count = ok ? layout.pieces.count : 0;
     for (int32_t p = 0; p < out->count; p++) {
@@ -146,10 +188,10 @@ static bool rate(search_t *s, ptc_choice_t choice, uint32_t set, const int64_t *
       rates[5 + i] = fmax(piece->peak_forward_bytes, piece->peak_backward_bytes);
       if (i == 0) out->bytes += (double)piece->count * (rates[3] + rates[4]) + rates[5];
     }
-    ptc_arena_deinit(&scratch);
-    if (!ok) return false;
   }
-  return true;
+  if (form) ptc_form_end(form);
+  ptc_arena_deinit(&scratch);
+  return ok;
 }
 
 static double worth(const search_t *s, const rated_t *r) {
@@ -189,7 +231,9 @@ static int32_t choose_sets(search_t *s, ptc_choice_t choice, uint32_t *sets) {
   }
   if (takes_all_sets(s)) return all_sets(s, choice, sets);
   choice.recompute = PTC_RECOMPUTE_NONE;
-  const int64_t micro[2] = {1, s->work->batch < 8 ? s->work->batch : 8};
+  int64_t micro[2] = {1, 1};
+  for (int64_t m = 2; m <= 8; m++)
+    if (s->work->batch % m == 0) micro[1] = m;
   const int32_t bits = s->work->num_names < 12 ? s->work->num_names : 12;
   rated_t kept[64];
   int32_t count = 0;
@@ -234,39 +278,46 @@ static double least_bytes(const search_t *s, const layout_t *layout) {
   return fmax(most, 0.5 * saved * fmin(1, in_flight));
 }
 
-static void add_layouts(search_t *s, const ptc_choice_t *base, const uint32_t *sets,
-                        int32_t num_sets) {
+static void add_set(search_t *s, ptc_choice_t choice, ptc_form_t *const *forms) {
   int64_t micros[MAX_DIVISORS];
   const int32_t num_micros = divisors(s->work->batch, micros);
-  const int64_t least_replicas = base->size[PTC_AXIS_EP];
-  for (int32_t n = 0; n < num_sets; n++)
-    for (int32_t i = 0; i < num_micros; i++) {
-      if (!open_or(s->fixed->micro_batch, micros[i]) ||
-          s->work->batch % (least_replicas * micros[i]))
+  for (int32_t i = 0; i < num_micros; i++) {
+    if (!open_or(s->fixed->micro_batch, micros[i])) continue;
+    choice.micro_batch = micros[i];
+    // A larger micro-batch needs more: where no mode fits, none of those that follow does.
+    int too_much = 0;
+    for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++) {
+      layout_t layout;
+      choice.recompute = mode;
+      if (!lay_out(s, forms[mode], &choice, &layout)) continue;
+      if (s->capacity > 0 && least_bytes(s, &layout) > s->capacity && s->num_layouts > 0) {
+        s->out->pruned++;
+        too_much++;
         continue;
-      // A larger micro-batch needs more: where no mode fits, none of those that follow does.
-      int too_much = 0;
-      for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++) {
-        if (s->fixed->recompute >= 0 && s->fixed->recompute != mode) continue;
-        ptc_choice_t choice = *base;
-        choice.micro_batch = micros[i];
-        choice.recompute = mode;
-        set_names(&choice, sets[n]);
-        ptc_arena_t scratch = {0};
-        layout_t layout;
-        const bool possible = lay_out(s, &choice, &scratch, &layout);
-        const double bytes = possible ? least_bytes(s, &layout) : 0;
-        ptc_arena_deinit(&scratch);
-        if (!possible) continue;
-        if (s->capacity > 0 && bytes > s->capacity && s->num_layouts > 0) {
-          s->out->pruned++;
-          too_much++;
-          continue;
-        }
-        keep_layout(s, &layout);
       }
-      if (too_much == PTC_NUM_RECOMPUTE_MODES || (too_much > 0 && s->fixed->recompute >= 0)) break;
+      keep_layout(s, &layout);
     }
+    if (too_much == PTC_NUM_RECOMPUTE_MODES || (too_much > 0 && s->fixed->recompute >= 0)) break;
+  }
+}
+
+static void add_layouts(search_t *s, const ptc_choice_t *base, const uint32_t *sets,
+                        int32_t num_sets) {
+  for (int32_t n = 0; n < num_sets; n++) {
+    ptc_arena_t scratch = {0};
+    ptc_form_t *forms[PTC_NUM_RECOMPUTE_MODES] = {0};
+    ptc_choice_t choice = *base;
+    set_names(&choice, sets[n]);
+    for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++) {
+      choice.recompute = mode;
+      if (s->fixed->recompute < 0 || s->fixed->recompute == mode)
+        forms[mode] = make_form(s, &choice, &scratch);
+    }
+    add_set(s, choice, forms);
+    for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++)
+      if (forms[mode]) ptc_form_end(forms[mode]);
+    ptc_arena_deinit(&scratch);
+  }
 }
 
 // Whether ep splits anything that dp does not: some traffic of its own, or parameters that its ranks do not share.
@@ -274,14 +325,13 @@ static bool has_experts(search_t *s) {
   ptc_choice_t choice = {
       .size = {1, 1, 2, 1, 1}, .micro_batch = 1, .chunks = 1, .recompute_turns = -1};
   ptc_arena_t scratch = {0};
-  layout_t layout;
+  ptc_work_pieces_t pieces;
   bool any = false;
-  if (s->work->batch % 2 == 0 && lay_out(s, &choice, &scratch, &layout))
-    for (int32_t i = 0; i < layout.pieces.count && !any; i++) {
-      const ptc_piece_t *piece = &layout.pieces.items[i];
-      for (int32_t g = 0; g < piece->num_groups; g++)
-        any |= !(piece->groups[g].axes >> PTC_AXIS_EP & 1);
-    }
+  if (s->work->batch % 2 == 0 &&
+      ptc_layout_pieces(s->work, &scratch, &choice, s->stack->saves, &pieces) == PTC_OK)
+    for (int32_t i = 0; i < pieces.count && !any; i++)
+      for (int32_t g = 0; g < pieces.items[i].num_groups; g++)
+        any |= !(pieces.items[i].groups[g].axes >> PTC_AXIS_EP & 1);
   ptc_arena_deinit(&scratch);
   return any;
 }
@@ -469,16 +519,23 @@ static void try_schedules(search_t *s, const layout_t *layout, ptc_choice_t choi
   }
 }
 
-static void try_splits(search_t *s, const layout_t *layout) {
-  const int64_t *fixed = s->fixed->size, *size = layout->choice.size;
+// Some dp above 1 with which |choice| can be laid out: how large it is makes no difference. 1: there is none.
+static int64_t some_replicas(const search_t *s, const ptc_choice_t *choice, int64_t rest) {
+  const int64_t together = choice->size[PTC_AXIS_EP] * choice->micro_batch;
+  for (int64_t dp = 2; dp <= rest; dp++)
+    if (rest % dp == 0 && s->work->batch % (dp * together) == 0) return dp;
+  return 1;
+}
+
+static void try_splits(search_t *s, const rough_t *rough) {
+  const int64_t *fixed = s->fixed->size, *size = rough->choice.size;
   const int64_t rest = s->devices / (size[PTC_AXIS_TP] * size[PTC_AXIS_CP] * size[PTC_AXIS_EP]);
   int64_t depths[MAX_DIVISORS];
   const int32_t count = divisors(rest, depths);
-  ptc_arena_t scratch = {0};
-  layout_t own;
+  layout_t alone, own;
   bool laid_out = false, possible = false;
   for (int32_t i = 0; i < count; i++) {
-    ptc_choice_t choice = layout->choice;
+    ptc_choice_t choice = rough->choice;
     choice.size[PTC_AXIS_PP] = depths[i];
     choice.size[PTC_AXIS_DP] = rest / depths[i];
     if (!open_or(fixed[PTC_AXIS_PP], depths[i]) || !open_or(fixed[PTC_AXIS_DP], rest / depths[i]))
@@ -489,18 +546,21 @@ static void try_splits(search_t *s, const layout_t *layout) {
       choice.cuts = s->fixed->cuts;
       choice.num_cuts = s->fixed->num_cuts;
     }
+    if (hopeless(s, rough->work)) continue;
     if (choice.size[PTC_AXIS_DP] == 1) {
-      try_schedules(s, layout, choice);
+      if (lay_out(s, find_form(s, &rough->choice), &rough->choice, &alone))
+        try_schedules(s, &alone, choice);
       continue;
     }
-    // Over dp there are sums of gradients, and more; what is left out makes |layout| a bound. How large dp is makes no
-    // difference.
-    if (hopeless(s, layout->work)) continue;
-    if (!laid_out) possible = lay_out(s, &choice, &scratch, &own);
+    // Over dp there are sums of gradients, and more; what is left out makes |rough| a bound.
+    if (!laid_out) {
+      ptc_choice_t some = rough->choice;
+      some.size[PTC_AXIS_DP] = some_replicas(s, &some, rest);
+      possible = lay_out(s, find_form(s, &some), &some, &own);
+    }
     laid_out = true;
     if (possible) try_schedules(s, &own, choice);
   }
-  ptc_arena_deinit(&scratch);
 }
 
 static int by_work(const void *a, const void *b) {
@@ -531,11 +591,9 @@ ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
   if (s.num_layouts > 0) qsort(s.layouts, (size_t)s.num_layouts, sizeof(*s.layouts), by_work);
   for (int32_t i = 0; i < s.num_layouts; i++) {
     if (hopeless(&s, s.layouts[i].work)) continue;
-    ptc_arena_t scratch = {0};
-    layout_t layout;
-    if (lay_out(&s, &s.layouts[i].choice, &scratch, &layout)) try_splits(&s, &layout);
-    ptc_arena_deinit(&scratch);
+    try_splits(&s, &s.layouts[i]);
   }
+  end_forms(&s);
   out->bound = out->best.value;
   return isinf(out->best.predicted.memory_bytes) ? PTC_INFEASIBLE : PTC_OK;
 }
