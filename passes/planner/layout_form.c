@@ -20,7 +20,8 @@ struct ptc_form_s {
   const ptc_work_t *work;
   ptc_save_profile_t profile;
   ptc_choice_t choice;
-  int64_t replicas;       // of samples
+  int64_t replicas;  // of samples
+  bool any_dp;
   int64_t first, second;  // micro-batches; second 0: each one needs a layout of its own
   ptc_work_pieces_t at_first, at_second;
   lines_t *peaks[2];  // per piece; forward, backward
@@ -38,6 +39,21 @@ static bool is_even(const ptc_layout_t *l, const ptc_wvalue_t *value, const ptc_
     if (ptc_laid_by_micro(axes[d]) &&
         l->w->dims[l->p->dims[value->dims + d]].extent % ptc_laid_size(l, axes[d]) != 0)
       return false;
+  return true;
+}
+
+// Samples that lie whole on each rank of dp, as zeros do that are made in place: a micro-batch of all ranks has more of
+// them the more ranks there are.
+static bool lies_on_dp(const ptc_layout_t *l, const ptc_wvalue_t *value, const ptc_laid_t *axes) {
+  const int32_t dp = PTC_REF_AXIS + PTC_AXIS_DP;
+  for (int32_t d = 0; d < value->num_dims; d++)
+    if (ptc_laid_by_micro(axes[d]) && !(ptc_laid_set(axes[d]) >> dp & 1)) return l->size[dp] == 1;
+  return true;
+}
+
+static bool all_on_dp(const ptc_layout_t *l) {
+  for (int32_t v = 0; v < l->p->num_values; v++)
+    if (!lies_on_dp(l, &l->p->values[v], l->axes + l->p->values[v].dims)) return false;
   return true;
 }
 
@@ -145,6 +161,7 @@ ptc_status_t ptc_layout_form(const ptc_work_t *work, ptc_arena_t *arena, const p
   const char *reason;
   if (!ptc_layout_begin(&l, &reason)) return PTC_INFEASIBLE;
   if (!ptc_layout_infer(&l)) return depends ? PTC_OK : PTC_INFEASIBLE;
+  form->any_dp = !depends && all_on_dp(&l);
   const int32_t num_nets = l.num_nets;
   ptc_layout_measure(&l, profile, &form->at_first);
   if (l.overflow) return PTC_INFEASIBLE;
@@ -163,6 +180,8 @@ ptc_status_t ptc_layout_form(const ptc_work_t *work, ptc_arena_t *arena, const p
   add_second(form, arena, &l, num_nets, lives);
   return PTC_OK;
 }
+
+bool ptc_form_any_dp(const ptc_form_t *form) { return form->any_dp; }
 
 void ptc_form_end(ptc_form_t *form) { ptc_arena_deinit(&form->own); }
 

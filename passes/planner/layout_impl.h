@@ -60,8 +60,8 @@ typedef struct ptc_layout_s {
   int32_t *gathered;  // in |targets|; -1
   int64_t (*sizes)
       [PTC_NUM_WROLES];  // of contractions and attention, on a device: products of dims by role
-  uint16_t *by_micro;  // per size: set of the roles that grow with the micro-batch
-  bool *depends;       // set where the number of micro-batches decides how something lies
+  uint16_t *by_micro;    // per size: set of the roles that grow with the micro-batch
+  bool *depends;         // set where the number of micro-batches decides how something lies
   uint8_t *waits;        // per op group: an operand made in the group comes over the network
   ptc_lay_t *params;     // home layouts, per parameter
   ptc_lay_built_t *cache;

@@ -228,9 +228,9 @@ static void add_rows(ptc_layout_t *l, const ptc_wop_t *op, const ptc_lay_t *oper
   }
   const double times = op->block > 1 ? ptc_lay_turns(l, op->block) : 1;
   for (int32_t i = 0; i < op->split.num_rows; i++) {
-    const ptc_lay_net_t net = {
-        PTC_NET_ALL_REDUCE, along,     rows * (double)op->split.row_bytes[i], by_micro, times,
-        op->piece,          op->phase, op};
+    const ptc_lay_net_t net = {PTC_NET_ALL_REDUCE, along, rows * (double)op->split.row_bytes[i],
+                               by_micro,           times, op->piece,
+                               op->phase,          op};
     ptc_lay_add_net(l, &net);
   }
 }

@@ -233,7 +233,8 @@ static bool shape_fits(const ptc_layout_t *l, const ptc_wop_t *op, const factor_
       if (!lays[0].axes[d]) continue;
       if (op->merge_inner >> at & 1) return false;
       const int64_t extent = l->w->dims[l->p->dims[x->dims + d]].extent;
-      if (at == op->merge_outer && extent % ptc_laid_judged_size(l, lays[0].axes[d]) != 0) return false;
+      if (at == op->merge_outer && extent % ptc_laid_judged_size(l, lays[0].axes[d]) != 0)
+        return false;
     }
   }
   return true;

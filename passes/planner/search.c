@@ -17,7 +17,13 @@ const ptc_fixed_t ptc_fixed_nothing = {
     .zero = -1, .sequence_parallel = -1, .schedule = -1, .recompute = -1};
 
 // Up to so many names, and on so many devices, every set of them is tried.
-enum { ALL_NAMES = 6, ALL_DEVICES = 16, MAX_SETS = 1 << ALL_NAMES, MOST_SETS = 16, MAX_DIVISORS = 512 };
+enum {
+  ALL_NAMES = 6,
+  ALL_DEVICES = 16,
+  MAX_SETS = 1 << ALL_NAMES,
+  MOST_SETS = 16,
+  MAX_DIVISORS = 512
+};
 
 // A layout before it is needed again.
 typedef struct rough_s {
@@ -519,12 +525,23 @@ static void try_schedules(search_t *s, const layout_t *layout, ptc_choice_t choi
   }
 }
 
-// Some dp above 1 with which |choice| can be laid out: how large it is makes no difference. 1: there is none.
+// Some dp above 1 with which |choice| can be laid out. 1: there is none.
 static int64_t some_replicas(const search_t *s, const ptc_choice_t *choice, int64_t rest) {
   const int64_t together = choice->size[PTC_AXIS_EP] * choice->micro_batch;
   for (int64_t dp = 2; dp <= rest; dp++)
     if (rest % dp == 0 && s->work->batch % (dp * together) == 0) return dp;
   return 1;
+}
+
+// The form for dp above 1 as in |choice|.
+static ptc_form_t *replicated_form(search_t *s, const ptc_choice_t *choice, int64_t rest) {
+  ptc_choice_t some = *choice;
+  some.size[PTC_AXIS_PP] = 1;
+  some.size[PTC_AXIS_DP] = some_replicas(s, &some, rest);
+  ptc_form_t *form = find_form(s, &some);
+  if (!form || ptc_form_any_dp(form)) return form;
+  some.size[PTC_AXIS_DP] = choice->size[PTC_AXIS_DP];
+  return find_form(s, &some);
 }
 
 static void try_splits(search_t *s, const rough_t *rough) {
@@ -533,7 +550,8 @@ static void try_splits(search_t *s, const rough_t *rough) {
   int64_t depths[MAX_DIVISORS];
   const int32_t count = divisors(rest, depths);
   layout_t alone, own;
-  bool laid_out = false, possible = false;
+  const ptc_form_t *of_own = NULL;
+  bool possible = false;
   for (int32_t i = 0; i < count; i++) {
     ptc_choice_t choice = rough->choice;
     choice.size[PTC_AXIS_PP] = depths[i];
@@ -553,13 +571,10 @@ static void try_splits(search_t *s, const rough_t *rough) {
       continue;
     }
     // Over dp there are sums of gradients, and more; what is left out makes |rough| a bound.
-    if (!laid_out) {
-      ptc_choice_t some = rough->choice;
-      some.size[PTC_AXIS_DP] = some_replicas(s, &some, rest);
-      possible = lay_out(s, find_form(s, &some), &some, &own);
-    }
-    laid_out = true;
-    if (possible) try_schedules(s, &own, choice);
+    ptc_form_t *form = replicated_form(s, &choice, rest);
+    if (form && form != of_own) possible = lay_out(s, form, &choice, &own);
+    of_own = form;
+    if (form && possible) try_schedules(s, &own, choice);
   }
 }
 

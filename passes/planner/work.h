@@ -131,6 +131,8 @@ ptc_status_t ptc_layout_form(const ptc_work_t *work, ptc_arena_t *arena, const p
                              ptc_save_profile_t profile, ptc_form_t **out);
 // NULL: the choice does not fit the model. Valid until the next call.
 const ptc_work_pieces_t *ptc_form_at(ptc_form_t *form, int64_t micro_batch);
+// Whether it is the same for every dp above 1.
+bool ptc_form_any_dp(const ptc_form_t *form);
 void ptc_form_end(ptc_form_t *form);
 
 // A hash of how the parameters lie on tp and ep: sets of names that agree in it have the same pieces. 0: the choice does

@@ -80,8 +80,7 @@ static void compare(const plan_model_t *m, const char *name, uint64_t *seed, int
     ptc_arena_t scratch = {0};
     ptc_work_pieces_t direct;
     const ptc_work_pieces_t *pieces = ok ? ptc_form_at(form, choice.micro_batch) : NULL;
-    const bool fits =
-        ptc_layout_pieces(m->work, &scratch, &choice, profile, &direct) == PTC_OK;
+    const bool fits = ptc_layout_pieces(m->work, &scratch, &choice, profile, &direct) == PTC_OK;
     const char *what = !fits == !pieces ? NULL : "whether it fits";
     if (fits && pieces) what = difference(pieces, &direct);
     char row[160];
