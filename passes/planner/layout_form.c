@@ -265,6 +265,8 @@ const ptc_work_pieces_t *ptc_form_at(ptc_form_t *form, int64_t micro_batch) {
     for (int mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++)
       out->saved_bytes[mode] = mix(&b, x->saved_bytes[mode], y->saved_bytes[mode]);
     out->scores_bytes = mix(&b, x->scores_bytes, y->scores_bytes);
+    out->products_bytes = mix(&b, x->products_bytes, y->products_bytes);
+    out->logits = mix(&b, x->logits, y->logits);
     out->boundary_bytes = mix(&b, x->boundary_bytes, y->boundary_bytes);
     out->peak_forward_bytes = highest(&form->peaks[0][i], &b);
     out->peak_backward_bytes = highest(&form->peaks[1][i], &b);

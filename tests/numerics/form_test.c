@@ -34,6 +34,7 @@ static bool same_memory(const ptc_piece_t *a, const ptc_piece_t *b) {
   for (int mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++)
     if (!near(a->saved_bytes[mode], b->saved_bytes[mode])) return false;
   return near(a->scores_bytes, b->scores_bytes) && near(a->boundary_bytes, b->boundary_bytes) &&
+         near(a->products_bytes, b->products_bytes) && near(a->logits, b->logits) &&
          near(a->peak_forward_bytes, b->peak_forward_bytes) &&
          near(a->peak_backward_bytes, b->peak_backward_bytes) &&
          near(a->param_bytes, b->param_bytes) && near(a->grad_bytes, b->grad_bytes) &&
