@@ -349,29 +349,30 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
                    "      for (int s = 0; s < SPLITS; ++s) acc[x / 16][x / 4 %% 4][x %% 4] += "
                    "parts[(s * 64 + x) * 256];\n",
                    kernel->num_params);
-  ptc_str_printf(out,
-                 "  float *sums = (float *)stages;\n"
-                 // 32 rows at a time: 32 x 132 floats, 16.5 KiB of the stages.
-                 "#pragma unroll\n"
-                 "  for (int part = 0; part < 4; ++part) {\n"
-                 "    %s\n"
-                 "    __syncthreads();\n"
-                 // Of each warp's 64 rows these 16: warps of both halves take part.
-                 "#pragma unroll\n"
-                 "    for (int j = 0; j < 4; ++j) {\n"
-                 "      const int r = warp / 4 * 16 + lane / 4, c = wn + 8 * j + lane %% 4 * 2;\n"
-                 "      sums[r * 132 + c] = acc[part][j][0];\n"
-                 "      sums[r * 132 + c + 1] = acc[part][j][1];\n"
-                 "      sums[(r + 8) * 132 + c] = acc[part][j][2];\n"
-                 "      sums[(r + 8) * 132 + c + 1] = acc[part][j][3];\n"
-                 "    }\n"
-                 "    __syncthreads();\n"
-                 "#pragma unroll 4\n"
-                 "    for (int i = threadIdx.x; i < 32 * 128; i += %d) {\n"
-                 "      const int r = i / 128, col = col0 + i %% 128;\n"
-                 "      const int row = row0 + r / 16 * 64 + part * 16 + r %% 16;\n"
-                 "      const float acc0 = sums[r * 132 + i %% 128];\n",
-                 splits > 1 ? "if (part != only) continue;" : "", PTC_CUDA_THREADS);
+  ptc_str_printf(
+      out,
+      "  float *sums = (float *)stages;\n"
+      // 32 rows at a time: 32 x 136 floats, 17 KiB of the stages. Rows of 8 banks more than a whole turn: the
+      // pairs of half a warp, from four rows, fall into all 32 banks.
+      "#pragma unroll\n"
+      "  for (int part = 0; part < 4; ++part) {\n"
+      "    %s\n"
+      "    __syncthreads();\n"
+      // Of each warp's 64 rows these 16: warps of both halves take part.
+      "#pragma unroll\n"
+      "    for (int j = 0; j < 4; ++j) {\n"
+      "      const int r = warp / 4 * 16 + lane / 4, c = wn + 8 * j + lane %% 4 * 2;\n"
+      "      *(float2 *)(sums + r * 136 + c) = make_float2(acc[part][j][0], acc[part][j][1]);\n"
+      "      *(float2 *)(sums + (r + 8) * 136 + c) = make_float2(acc[part][j][2], "
+      "acc[part][j][3]);\n"
+      "    }\n"
+      "    __syncthreads();\n"
+      "#pragma unroll 4\n"
+      "    for (int i = threadIdx.x; i < 32 * 128; i += %d) {\n"
+      "      const int r = i / 128, col = col0 + i %% 128;\n"
+      "      const int row = row0 + r / 16 * 64 + part * 16 + r %% 16;\n"
+      "      const float acc0 = sums[r * 136 + i %% 128];\n",
+      splits > 1 ? "if (part != only) continue;" : "", PTC_CUDA_THREADS);
   print_epilogue(kernel, arena, m, n, "acc0", 6, out);
   ptc_str_append(out, "    }\n  }\n}\n");
 }
@@ -389,7 +390,8 @@ static void print_exact(const ptc_kernel_t *kernel, ptc_arena_t *arena, const op
   ptc_cuda_start(out, kernel);
   ptc_cuda_declare(out, kernel);
   ptc_str_printf(out,
-                 "  __shared__ __align__(16) float ta[16][68], tb[16][68];\n"
+                 "  __shared__ __align__(16) float tiles[2][16][68];\n"
+                 "  float (*const ta)[68] = tiles[0], (*const tb)[68] = tiles[1];\n"
                  "  const int tile = blockIdx.x, z = tile / %" PRId64 ", in = tile %% %" PRId64
                  ";\n"
                  "  const int row0 = in / %" PRId64 " * 64, col0 = in %% %" PRId64
@@ -403,15 +405,17 @@ static void print_exact(const ptc_kernel_t *kernel, ptc_arena_t *arena, const op
   const operand_t *const operands[2] = {a, b};
   for (int32_t side = 0; side < 2; ++side) {
     const operand_t *o = operands[side];
-    // Neighbouring threads follow the contiguous direction.
+    // Neighbouring threads follow the contiguous direction: eight of them, which is a sector, and four rows, so that
+    // what they write falls into all banks.
     const bool along_rows = o->load && o->row_chunks;
     ptc_str_printf(out,
                    "#pragma unroll\n"
                    "    for (int i = 0; i < 4; ++i) {\n"
                    "      const int e = t + 256 * i, r = %s, c = %s, row = %s0 + r, kk = k0 + c;\n"
                    "      %s[c][r] = row < %" PRId64 " && kk < %" PRId64 " ? ",
-                   along_rows ? "e % 64" : "e / 16", along_rows ? "e / 64" : "e % 16",
-                   side ? "col" : "row", side ? "tb" : "ta", side ? n : m, k);
+                   along_rows ? "e % 64" : "e / 8 % 64",
+                   along_rows ? "e / 64" : "e % 8 + e / 512 * 8", side ? "col" : "row",
+                   side ? "tb" : "ta", side ? n : m, k);
     if (o->load)
       ptc_str_append(
           out,
@@ -439,14 +443,54 @@ static void print_exact(const ptc_kernel_t *kernel, ptc_arena_t *arena, const op
       "        for (int j = 0; j < 4; ++j) acc[i][j] = fmaf(fa[i], fb[j], acc[i][j]);\n"
       "    }\n"
       "  }\n"
+      // 32 rows at a time through the tiles, so that neighbouring threads have neighbouring columns.
+      "  float *const sums = tiles[0][0];\n"
       "#pragma unroll\n"
-      "  for (int i = 0; i < 4; ++i)\n"
+      "  for (int part = 0; part < 2; ++part) {\n"
+      "    __syncthreads();\n"
+      "    if (tm / 32 == part)\n"
       "#pragma unroll\n"
-      "    for (int j = 0; j < 4; ++j) {\n"
-      "      const int row = row0 + tm + i, col = col0 + tn + j;\n"
-      "      const float acc0 = acc[i][j];\n");
+      "      for (int i = 0; i < 4; ++i)\n"
+      "        *(float4 *)(sums + (tm %% 32 + i) * 68 + tn) = make_float4(acc[i][0], acc[i][1], "
+      "acc[i][2], acc[i][3]);\n"
+      "    __syncthreads();\n"
+      "#pragma unroll 4\n"
+      "    for (int i = t; i < 32 * 64; i += %d) {\n"
+      "      const int row = row0 + 32 * part + i / 64, col = col0 + i %% 64;\n"
+      "      const float acc0 = sums[i / 64 * 68 + i %% 64];\n",
+      PTC_CUDA_THREADS);
   print_epilogue(kernel, arena, m, n, "acc0", 6, out);
-  ptc_str_append(out, "    }\n}\n");
+  ptc_str_append(out, "    }\n  }\n}\n");
+}
+
+// The innermost loop dim of |mask| that has more than one point, or -1.
+static int32_t innermost(const ptc_kernel_t *kernel, uint32_t mask) {
+  for (int32_t i = kernel->num_dims - 1; i >= 0; --i)
+    if ((mask >> i & 1) && kernel->dims[i].extent > 1) return i;
+  return -1;
+}
+
+// Whether results lie along the rows. Then A and B change places: the columns are what neighbouring threads write.
+static bool is_transposed(const ptc_kernel_t *kernel) {
+  const int32_t m = innermost(kernel, kernel->gemm.m), n = innermost(kernel, kernel->gemm.n);
+  if (m < 0 || n < 0) return false;
+  for (int32_t i = 0; i < kernel->num_stores; ++i) {
+    const ptc_kstore_t *store = &kernel->stores[i];
+    const ptc_c_affine_t address = ptc_c_address(kernel, store->param, store->index);
+    if (address.coef[m] != 1 || address.coef[n] == 1) return false;
+  }
+  return kernel->num_stores > 0;
+}
+
+static const ptc_kernel_t *with_columns_inside(ptc_arena_t *arena, const ptc_kernel_t *kernel) {
+  if (!is_transposed(kernel)) return kernel;
+  ptc_kernel_t *turned = PTC_ARENA_NEW(arena, ptc_kernel_t);
+  *turned = *kernel;
+  turned->gemm.a = kernel->gemm.b;
+  turned->gemm.b = kernel->gemm.a;
+  turned->gemm.m = kernel->gemm.n;
+  turned->gemm.n = kernel->gemm.m;
+  return turned;
 }
 
 static bool is_operand_dtype(ptc_dtype_t dtype) {
@@ -456,6 +500,7 @@ static bool is_operand_dtype(ptc_dtype_t dtype) {
 ptc_status_t ptc_cuda_gemm(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
                            const ptc_cuda_options_t *options, ptc_str_t *out,
                            ptc_kernel_shape_t *out_shape) {
+  kernel = with_columns_inside(arena, kernel);
   const ptc_gemm_t *g = &kernel->gemm;
   operand_t a = make_operand(kernel, "A", g->a, g->m), b = make_operand(kernel, "B", g->b, g->n);
   const ptc_dtype_t da = kernel->exprs[g->a].dtype, db = kernel->exprs[g->b].dtype;
