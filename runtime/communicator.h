@@ -1,5 +1,5 @@
 // What ranks do together: collectives over groups, messages between two, barriers. An endpoint is one rank's
-// side of it; the code behind it is local (threads of one process, or processes of one machine) or MPI. All of
+// side of it; the code behind it is local (threads of one process, or processes of one machine) or MPI, or TCP. All of
 // them add in the same order, so they give the same bits.
 //
 // Numbers are summed in the order of members: ((x0 + x1) + x2) + ...; f16 and bf16 in f32, rounded once at
@@ -129,5 +129,13 @@ ptc_status_t ptc_comm_open_process(ptc_diag_t *diag, const char *name, int32_t r
 // ranks that die to the launcher, which then ends the others. "mpi-missing", "mpi-failed", "comm-start" (PTC_DEVICE).
 ptc_status_t ptc_comm_open_mpi(ptc_diag_t *diag, int32_t rank, int32_t world, double limit_s,
                                ptc_comm_t **out_comm);
+
+// The endpoint of rank |rank| of |world| on any machines, each connected with each over TCP. Rank 0 listens at |port| of
+// |host|, which all ranks are given alike; waits until all have come, at most |limit_s| seconds (0: forever), which is also
+// the watchdog's limit then. A rank that dies is found by its connection. "comm-start" (the address is in use, the host
+// unknown, another number of ranks, a rank twice), or who listens is no
+// rank 0), "comm-stuck" (who has not come; PTC_DEVICE).
+ptc_status_t ptc_comm_open_tcp(ptc_diag_t *diag, const char *host, int32_t port, int32_t rank,
+                               int32_t world, double limit_s, ptc_comm_t **out_comm);
 
 #endif  // PTC_RUNTIME_COMMUNICATOR_H_

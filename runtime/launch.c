@@ -18,10 +18,11 @@ typedef struct launcher_s {
   const char *local_world;  // ranks on this machine; may be unset
   const char *nodes;        // machines; NULL, or unset: not told
   const char *names[3];
+  bool master;  // ranks of it have MASTER_ADDR and MASTER_PORT
 } launcher_t;
 
 static const launcher_t launchers[] = {
-    {"ptc", PTC_LAUNCH_PROCESSES, "PTC_RANK", "PTC_WORLD", NULL, NULL, NULL, {"PTC_RUN"}},
+    {"ptc", PTC_LAUNCH_PROCESSES, "PTC_RANK", "PTC_WORLD", NULL, NULL, NULL, {"PTC_RUN"}, false},
     {"mpirun",
      PTC_LAUNCH_MPI,
      "OMPI_COMM_WORLD_RANK",
@@ -29,7 +30,8 @@ static const launcher_t launchers[] = {
      "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE",
      NULL,
-     {"PMIX_NAMESPACE"}},
+     {"PMIX_NAMESPACE"},
+     false},
     {"mpirun",
      PTC_LAUNCH_MPI,
      "PMI_RANK",
@@ -37,7 +39,8 @@ static const launcher_t launchers[] = {
      "MPI_LOCALRANKID",
      "MPI_LOCALNRANKS",
      NULL,
-     {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     false},
     {"torchrun",
      PTC_LAUNCH_PROCESSES,
      "RANK",
@@ -45,7 +48,8 @@ static const launcher_t launchers[] = {
      "LOCAL_RANK",
      "LOCAL_WORLD_SIZE",
      NULL,
-     {"TORCHELASTIC_RUN_ID", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"}},
+     {"TORCHELASTIC_RUN_ID", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"},
+     true},
     {"srun",
      PTC_LAUNCH_PROCESSES,
      "SLURM_PROCID",
@@ -53,7 +57,8 @@ static const launcher_t launchers[] = {
      "SLURM_LOCALID",
      NULL,
      "SLURM_STEP_NUM_NODES",
-     {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     false},
 };
 
 // The number in variable |name|, at least |least|. "bad-launch" if it is none.
@@ -91,24 +96,54 @@ static void name_run(const launcher_t *launcher, char *out, size_t room) {
     if (!isalnum((unsigned char)*c) && *c != '-') *c = '_';
 }
 
+// Where rank 0 listens.
+static ptc_status_t read_master(ptc_diag_t *diag, ptc_launch_t *launch) {
+  const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
+  const bool is_own = getenv("PTC_MASTER_PORT") != NULL;
+  launch->kind = PTC_LAUNCH_TCP;
+  launch->host = getenv("MASTER_ADDR");
+  if (!launch->host || !*launch->host)
+    return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "bad-launch",
+                     "ranks meet over TCP, and MASTER_ADDR is not set: it names the machine of "
+                     "rank 0, MASTER_PORT a free port there");
+  const char *name = is_own ? "PTC_MASTER_PORT" : "MASTER_PORT";
+  PTC_TRY(read_number(diag, name, 1, &launch->port));
+  if (!is_own && store && strcmp(store, "True") == 0) launch->port++;
+  if (launch->port <= 65535) return PTC_OK;
+  return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "bad-launch",
+                   "%s gives the port %d, and ports end at 65535; PTC_MASTER_PORT names another",
+                   name, launch->port);
+}
+
 static ptc_status_t choose_kind(ptc_diag_t *diag, const launcher_t *launcher,
                                 ptc_launch_t *launch) {
+  static const char *const words[] = {"local", "mpi", "tcp"};
+  static const ptc_launch_kind_t kinds[] = {PTC_LAUNCH_PROCESSES, PTC_LAUNCH_MPI, PTC_LAUNCH_TCP};
   const char *wanted = getenv("PTC_COMM");
-  if (wanted && strcmp(wanted, "mpi") != 0 && strcmp(wanted, "local") != 0)
+  int chosen = -1;
+  for (int i = 0; i < 3 && wanted; i++)
+    if (strcmp(wanted, words[i]) == 0) chosen = i;
+  if (wanted && chosen < 0)
     return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "bad-launch",
-                     "PTC_COMM is \"%s\"; it may be \"local\" or \"mpi\"", wanted);
-  launch->kind = launcher->kind;
-  if (wanted) launch->kind = strcmp(wanted, "mpi") == 0 ? PTC_LAUNCH_MPI : PTC_LAUNCH_PROCESSES;
+                     "PTC_COMM is \"%s\"; it may be \"local\", \"mpi\" or \"tcp\"", wanted);
+  launch->kind = chosen < 0 ? launcher->kind : kinds[chosen];
   if (launch->kind == PTC_LAUNCH_MPI) return PTC_OK;
+  if (launch->kind == PTC_LAUNCH_TCP) return read_master(diag, launch);
   int32_t local_world = launch->world, num_nodes = 1;
-  if (launcher->local_world && getenv(launcher->local_world))
-    PTC_TRY(read_number(diag, launcher->local_world, 1, &local_world));
+  const bool is_told = launcher->local_world && getenv(launcher->local_world);
+  if (is_told) PTC_TRY(read_number(diag, launcher->local_world, 1, &local_world));
   if (launcher->nodes && getenv(launcher->nodes))
     PTC_TRY(read_number(diag, launcher->nodes, 1, &num_nodes));
-  if (local_world == launch->world && num_nodes == 1) return PTC_OK;
+  const bool has_master = getenv("MASTER_ADDR") && getenv("MASTER_PORT");
+  const bool is_here = local_world == launch->world && num_nodes == 1;
+  // RANK and WORLD_SIZE alone do not say on how many machines.
+  const bool is_unsure = launcher->local_world && !is_told && launcher->master;
+  if (chosen < 0 && has_master && (!is_here || is_unsure)) return read_master(diag, launch);
+  if (is_here) return PTC_OK;
   return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "bad-launch",
-                   "%s has started %d ranks on several machines, which need MPI: start them with "
-                   "mpirun, or with PTC_COMM=mpi",
+                   "%s has started %d ranks on several machines: set MASTER_ADDR and MASTER_PORT "
+                   "(rank 0's machine, a free port there), or use MPI: start them with mpirun, or "
+                   "with PTC_COMM=mpi",
                    launcher->name, launch->world);
 }
 
@@ -152,6 +187,9 @@ ptc_status_t ptc_launch_open(ptc_diag_t *diag, const ptc_launch_t *launch, doubl
                                    out_comm);
     case PTC_LAUNCH_MPI:
       return ptc_comm_open_mpi(diag, launch->rank, launch->world, limit_s, out_comm);
+    case PTC_LAUNCH_TCP:
+      return ptc_comm_open_tcp(diag, launch->host, launch->port, launch->rank, launch->world,
+                               limit_s, out_comm);
     default: break;
   }
   PTC_TRY(ptc_comm_open_threads(diag, 1, out_comm));

@@ -32,7 +32,9 @@ static ptc_status_t run_launched(ptc_diag_t *diag, const ptc_plan_command_t *com
 static ptc_status_t launched(const ptc_plan_command_t *command, const ptc_ranks_t *ranks,
                              const ptc_launch_t *launch, ptc_diag_t *diag) {
   ptc_comm_t *comm = NULL;
-  ptc_status_t status = ptc_launch_open(diag, launch, PTC_COMM_LIMIT_S, &comm);
+  double limit_s = PTC_COMM_LIMIT_S;
+  ptc_status_t status = ptc_session_read_limit(diag, &limit_s);
+  if (status == PTC_OK) status = ptc_launch_open(diag, launch, limit_s, &comm);
   if (status == PTC_OK) status = run_launched(diag, command, ranks, launch, comm);
   // Of what one rank has met the others have but the echo.
   if (launch->rank == 0 || (status != PTC_OK && !ptc_ranks_is_echo(diag))) {

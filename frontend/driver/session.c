@@ -120,8 +120,7 @@ static int32_t threads_of(const ptc_session_options_t *options, const ptc_comm_t
   return all > comm->world ? all / comm->world : 1;
 }
 
-// Seconds of the watchdog, where the environment gives them.
-static ptc_status_t set_limit(ptc_diag_t *diag, ptc_comm_t *comm) {
+ptc_status_t ptc_session_read_limit(ptc_diag_t *diag, double *out_seconds) {
   const char *text = getenv("PTC_COMM_LIMIT");
   if (!text) return PTC_OK;
   char *end;
@@ -129,7 +128,15 @@ static ptc_status_t set_limit(ptc_diag_t *diag, ptc_comm_t *comm) {
   if (end == text || *end || !isfinite(seconds) || seconds < 0)
     return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "bad-limit",
                      "PTC_COMM_LIMIT is \"%s\"; it takes seconds, or 0 for no limit", text);
-  ptc_comm_set_limit(comm, seconds);
+  *out_seconds = seconds;
+  return PTC_OK;
+}
+
+// Where the environment gives it.
+static ptc_status_t set_limit(ptc_diag_t *diag, ptc_comm_t *comm) {
+  double seconds = -1;
+  PTC_TRY(ptc_session_read_limit(diag, &seconds));
+  if (seconds >= 0) ptc_comm_set_limit(comm, seconds);
   return PTC_OK;
 }
 

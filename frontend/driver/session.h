@@ -57,6 +57,9 @@ ptc_status_t ptc_program_open(ptc_diag_t *diag, const char *path,
                               const ptc_session_options_t *options, ptc_program_t *out_program);
 void ptc_program_close(ptc_program_t *program);
 
+// Seconds of the watchdog: PTC_COMM_LIMIT, else |*out_seconds| as it is. "bad-limit".
+ptc_status_t ptc_session_read_limit(ptc_diag_t *diag, double *out_seconds);
+
 // Opens a rank of |program| (not owned): that of |comm| (not owned), or the one rank of a plan for one. All ranks
 // call it, and see that they have the same plan. Diagnostics: those of executor.h, communicator.h, nccl/nccl.h;
 // "gpusim-ranks" (ranks of the simulator that are processes). Close it in

@@ -29,13 +29,13 @@ static ptc_status_t agree(ptc_mpi_t *mpi, ptc_diag_t *diag, const ptc_mpi_group_
     if (g == group->me) continue;
     const int32_t rank = group->ranks[g];
     PTC_TRY(ptc_mpi_try(mpi, diag,
-                        mpi->module->recv(PTC_MPI_COLLECTIVES, rank, group->tag, &mpi->calls[g],
-                                          sizeof *call, ptc_mpi_in(mpi, rank)),
+                        mpi->module->recv(mpi->state, PTC_MPI_COLLECTIVES, rank, group->tag,
+                                          &mpi->calls[g], sizeof *call, ptc_mpi_in(mpi, rank)),
                         "receive"));
     PTC_TRY(
         ptc_mpi_try(mpi, diag,
-                    mpi->module->send(PTC_MPI_COLLECTIVES, rank, group->tag, &mpi->calls[group->me],
-                                      sizeof *call, ptc_mpi_out(mpi, rank)),
+                    mpi->module->send(mpi->state, PTC_MPI_COLLECTIVES, rank, group->tag,
+                                      &mpi->calls[group->me], sizeof *call, ptc_mpi_out(mpi, rank)),
                     "send"));
   }
   PTC_TRY(wait_for_members(mpi, diag, group, NULL, NULL));
@@ -65,12 +65,12 @@ static ptc_status_t exchange(ptc_staged_t *staged, ptc_diag_t *diag) {
     if (g == group->me) continue;
     if (staged->in_bytes[g] > 0)
       PTC_TRY(ptc_mpi_try(mpi, diag,
-                          mpi->module->recv(PTC_MPI_COLLECTIVES, rank, group->tag + 1, arrived,
-                                            staged->in_bytes[g], ptc_mpi_in(mpi, rank)),
+                          mpi->module->recv(mpi->state, PTC_MPI_COLLECTIVES, rank, group->tag + 1,
+                                            arrived, staged->in_bytes[g], ptc_mpi_in(mpi, rank)),
                           "receive"));
     if (staged->out_bytes[g] > 0)
       PTC_TRY(ptc_mpi_try(mpi, diag,
-                          mpi->module->send(PTC_MPI_COLLECTIVES, rank, group->tag + 1,
+                          mpi->module->send(mpi->state, PTC_MPI_COLLECTIVES, rank, group->tag + 1,
                                             staged->stage + g * staged->slot_bytes,
                                             staged->out_bytes[g], ptc_mpi_out(mpi, rank)),
                           "send"));
@@ -111,7 +111,8 @@ static ptc_status_t find_place(ptc_mpi_t *mpi, ptc_diag_t *diag, int32_t *out_pl
   for (int32_t i = 0; i < mpi->num_sent; i++) {
     int done = 1;
     if (mpi->sent[i].data)
-      PTC_TRY(ptc_mpi_try(mpi, diag, mpi->module->test(ptc_mpi_sent(mpi, i), &done), "send"));
+      PTC_TRY(ptc_mpi_try(mpi, diag, mpi->module->test(mpi->state, ptc_mpi_sent(mpi, i), &done),
+                          "send"));
     if (!done) continue;
     free(mpi->sent[i].data);
     mpi->sent[i].data = NULL;
@@ -144,10 +145,10 @@ ptc_status_t ptc_mpi_send_message(ptc_comm_t *comm, ptc_diag_t *diag, int32_t pe
     if (!copy) ptc_oom((size_t)part + 1);
     if (part > 0) memcpy(copy, (const char *)data + done, (size_t)part);
     mpi->sent[place].data = copy;
-    PTC_TRY(ptc_mpi_try(
-        mpi, diag,
-        mpi->module->send(PTC_MPI_MESSAGES, peer, tag, copy, part, ptc_mpi_sent(mpi, place)),
-        "send"));
+    PTC_TRY(ptc_mpi_try(mpi, diag,
+                        mpi->module->send(mpi->state, PTC_MPI_MESSAGES, peer, tag, copy, part,
+                                          ptc_mpi_sent(mpi, place)),
+                        "send"));
     done += part;
   } while (done < bytes);
   return PTC_OK;
@@ -164,9 +165,10 @@ ptc_status_t ptc_mpi_recv_message(ptc_comm_t *comm, ptc_diag_t *diag, int32_t pe
     int found = 0, from;
     int64_t sent = 0;
     for (int64_t turn = 0;; turn++) {
-      PTC_TRY(ptc_mpi_try(mpi, diag,
-                          mpi->module->probe(PTC_MPI_MESSAGES, peer, tag, &from, &sent, &found),
-                          "receive"));
+      PTC_TRY(ptc_mpi_try(
+          mpi, diag,
+          mpi->module->probe(mpi->state, PTC_MPI_MESSAGES, peer, tag, &from, &sent, &found),
+          "receive"));
       if (found) break;
       PTC_TRY(ptc_mpi_turn(mpi, diag, peer, start_s, turn));
     }
@@ -176,8 +178,8 @@ ptc_status_t ptc_mpi_recv_message(ptc_comm_t *comm, ptc_diag_t *diag, int32_t pe
                           "%lld",
                           peer, tag, (long long)(done + sent), comm->rank, (long long)bytes);
     PTC_TRY(ptc_mpi_try(mpi, diag,
-                        mpi->module->recv(PTC_MPI_MESSAGES, peer, tag, (char *)data + done, part,
-                                          ptc_mpi_message(mpi)),
+                        mpi->module->recv(mpi->state, PTC_MPI_MESSAGES, peer, tag,
+                                          (char *)data + done, part, ptc_mpi_message(mpi)),
                         "receive"));
     PTC_TRY(ptc_mpi_wait(mpi, diag, ptc_mpi_message(mpi), peer));
     done += part;
@@ -191,7 +193,7 @@ static const double patience_s = 2;
 // Whether |request| is done before the patience that began at |start_s| ends.
 static bool finishes(ptc_mpi_t *mpi, int request, double start_s) {
   int done = 0;
-  while (mpi->module->test(request, &done) == 0 && !done)
+  while (mpi->module->test(mpi->state, request, &done) == 0 && !done)
     if (ptc_mpi_now_s() - start_s > patience_s) return false;
   return done;
 }
@@ -200,13 +202,14 @@ static void say_farewell(ptc_mpi_t *mpi, double start_s) {
   static const char nothing;
   for (int32_t r = 0; r < mpi->comm.world; r++)
     if (r != mpi->comm.rank)
-      mpi->module->send(PTC_MPI_CONTROL, r, PTC_MPI_FAREWELL_TAG, &nothing, 0,
+      mpi->module->send(mpi->state, PTC_MPI_CONTROL, r, PTC_MPI_FAREWELL_TAG, &nothing, 0,
                         ptc_mpi_farewell(mpi, r));
   for (int32_t r = 0; r < mpi->comm.world; r++) {
     int found = r == mpi->comm.rank, from;
     int64_t bytes;
     while (!found && ptc_mpi_now_s() - start_s < patience_s)
-      if (mpi->module->probe(PTC_MPI_CONTROL, r, PTC_MPI_FAREWELL_TAG, &from, &bytes, &found) != 0)
+      if (mpi->module->probe(mpi->state, PTC_MPI_CONTROL, r, PTC_MPI_FAREWELL_TAG, &from, &bytes,
+                             &found) != 0)
         return;
   }
   for (int32_t r = 0; r < mpi->comm.world; r++)

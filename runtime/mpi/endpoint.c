@@ -125,7 +125,7 @@ static void free_endpoint(ptc_mpi_t *mpi) {
 static void close_endpoint(ptc_comm_t *comm) {
   ptc_mpi_t *mpi = (ptc_mpi_t *)comm;
   ptc_mpi_flush(mpi);
-  if (!mpi->has_ended) mpi->module->finish();
+  if (!mpi->has_ended || mpi->state) mpi->module->finish(mpi->state);
   free_endpoint(mpi);
 }
 
@@ -158,15 +158,28 @@ static void make_scratch(ptc_mpi_t *mpi) {
   free(ranks);
 }
 
+ptc_comm_t *ptc_mpi_new(const ptc_mpi_module_t *module, void *state, const char *name, int32_t rank,
+                        int32_t world, double limit_s) {
+  ptc_mpi_t *mpi = zeros(1, sizeof *mpi);
+  *mpi = (ptc_mpi_t){.comm = {&mpi_vtable, rank, world},
+                     .module = module,
+                     .state = state,
+                     .name = name,
+                     .limit_s = limit_s};
+  make_scratch(mpi);
+  return &mpi->comm;
+}
+
 ptc_status_t ptc_comm_open_mpi(ptc_diag_t *diag, int32_t rank, int32_t world, double limit_s,
                                ptc_comm_t **out_comm) {
   *out_comm = NULL;
   ptc_mpi_t *mpi = zeros(1, sizeof *mpi);
   mpi->limit_s = limit_s;
+  mpi->name = "MPI";
   ptc_status_t status = load_module(diag, mpi);
   int my_rank = 0, my_world = 1;
   if (status == PTC_OK)
-    status = ptc_mpi_try(mpi, diag, mpi->module->start(&my_rank, &my_world), "start");
+    status = ptc_mpi_try(mpi, diag, mpi->module->start(mpi->state, &my_rank, &my_world), "start");
   if (status == PTC_OK && (my_rank != rank || my_world != world))
     status = ptc_error(diag, (ptc_loc_t){0}, PTC_DEVICE, "comm-start",
                        "rank %d of %d was started, and MPI says that it is rank %d of %d: the "

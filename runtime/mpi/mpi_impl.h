@@ -1,4 +1,5 @@
-// The rank of an MPI job: MPI moves bytes, the rest is ptc's.
+// The rank of an MPI job: MPI moves bytes, the rest is ptc's. Ranks that are connected over TCP are the same, with another
+// module.
 #ifndef PTC_RUNTIME_MPI_MPI_IMPL_H_
 #define PTC_RUNTIME_MPI_MPI_IMPL_H_
 
@@ -31,6 +32,8 @@ typedef struct ptc_mpi_s {
   ptc_comm_t comm;
   void *library;
   const ptc_mpi_module_t *module;
+  void *state;       // the module's; NULL: it is the process's
+  const char *name;  // of what moves the bytes: "MPI"
   double limit_s;
   ptc_loc_t loc;
   char context[PTC_COMM_CONTEXT];
@@ -65,10 +68,16 @@ static inline int ptc_mpi_sent(const ptc_mpi_t *mpi, int32_t i) {
   return 4 * mpi->comm.world + 1 + i;
 }
 
+// --- endpoint.c
+
+// The endpoint of rank |rank| of |world| whose bytes |module| moves; takes |state| over, whose end is the module's finish.
+ptc_comm_t *ptc_mpi_new(const ptc_mpi_module_t *module, void *state, const char *name, int32_t rank,
+                        int32_t world, double limit_s);
+
 // --- wait.c
 
 double ptc_mpi_now_s(void);
-// PTC_OK if |code| is 0, else ends the run: "mpi-failed", with what was tried.
+// PTC_OK if |code| is 0, else ends the run: "mpi-failed", or "comm-lost" of a module with a state, with what was tried.
 ptc_status_t ptc_mpi_try(ptc_mpi_t *mpi, ptc_diag_t *diag, int code, const char *what);
 // PTC_OK, or the diagnostic that the run has ended.
 ptc_status_t ptc_mpi_check(ptc_mpi_t *mpi, ptc_diag_t *diag);

@@ -23,8 +23,8 @@ static void end_run(ptc_mpi_t *mpi, ptc_comm_end_t end, const char *text) {
   snprintf(mpi->notice.text, sizeof mpi->notice.text, "%s", text);
   for (int32_t r = 0; r < mpi->comm.world; r++)
     if (r != mpi->comm.rank)
-      mpi->module->send(PTC_MPI_CONTROL, r, PTC_MPI_NOTICE_TAG, &mpi->notice, sizeof mpi->notice,
-                        ptc_mpi_notice(mpi, r));
+      mpi->module->send(mpi->state, PTC_MPI_CONTROL, r, PTC_MPI_NOTICE_TAG, &mpi->notice,
+                        sizeof mpi->notice, ptc_mpi_notice(mpi, r));
 }
 
 static ptc_status_t report(const ptc_mpi_t *mpi, ptc_diag_t *diag) {
@@ -49,32 +49,37 @@ void ptc_mpi_abort(ptc_comm_t *comm, const char *reason) {
   end_run((ptc_mpi_t *)comm, PTC_COMM_ABORTED, text);
 }
 
-ptc_status_t ptc_mpi_try(ptc_mpi_t *mpi, ptc_diag_t *diag, int code, const char *what) {
-  if (code == 0) return PTC_OK;
-  char words[PTC_MPI_ERROR_BYTES], text[PTC_COMM_REASON];
-  mpi->module->describe(code, words);
-  snprintf(text, sizeof text, "rank %d: MPI cannot %s: %s", mpi->comm.rank, what, words);
-  end_run(mpi, PTC_COMM_ABORTED, text);
-  return ptc_error(diag, mpi->loc, PTC_DEVICE, "mpi-failed", "%s", text);
-}
-
 // Takes a notice of another rank if one has come.
 static void look_for_notice(ptc_mpi_t *mpi) {
   int found = 0, peer = -1, done = 0;
   int64_t bytes = 0;
   if (mpi->has_ended) return;
-  if (mpi->module->probe(PTC_MPI_CONTROL, -1, PTC_MPI_NOTICE_TAG, &peer, &bytes, &found) != 0 ||
+  if (mpi->module->probe(mpi->state, PTC_MPI_CONTROL, -1, PTC_MPI_NOTICE_TAG, &peer, &bytes,
+                         &found) != 0 ||
       !found)
     return;
   ptc_mpi_notice_t notice;
   const int request = ptc_mpi_notice(mpi, mpi->comm.rank);
-  if (mpi->module->recv(PTC_MPI_CONTROL, peer, PTC_MPI_NOTICE_TAG, &notice, sizeof notice,
-                        request) != 0)
+  if (mpi->module->recv(mpi->state, PTC_MPI_CONTROL, peer, PTC_MPI_NOTICE_TAG, &notice,
+                        sizeof notice, request) != 0)
     return;
   // It is there: this does not wait for anybody.
-  while (mpi->module->test(request, &done) == 0 && !done) continue;
+  while (mpi->module->test(mpi->state, request, &done) == 0 && !done) continue;
   mpi->has_ended = true;
   mpi->notice = notice;
+}
+
+ptc_status_t ptc_mpi_try(ptc_mpi_t *mpi, ptc_diag_t *diag, int code, const char *what) {
+  if (code == 0) return PTC_OK;
+  // Whoever ends the run says so, and only then goes away.
+  if (mpi->state) look_for_notice(mpi);
+  if (mpi->has_ended) return report(mpi, diag);
+  char words[PTC_MPI_ERROR_BYTES], text[PTC_COMM_REASON + PTC_MPI_ERROR_BYTES];
+  mpi->module->describe(mpi->state, code, words);
+  snprintf(text, sizeof text, "rank %d%s%s: %s cannot %s: %s", mpi->comm.rank,
+           mpi->context[0] ? " at " : "", mpi->context, mpi->name, what, words);
+  end_run(mpi, mpi->state ? PTC_COMM_LOST : PTC_COMM_ABORTED, text);
+  return ptc_error(diag, mpi->loc, PTC_DEVICE, mpi->state ? "comm-lost" : "mpi-failed", "%s", text);
 }
 
 ptc_status_t ptc_mpi_check(ptc_mpi_t *mpi, ptc_diag_t *diag) {
@@ -109,7 +114,7 @@ ptc_status_t ptc_mpi_wait(ptc_mpi_t *mpi, ptc_diag_t *diag, int request, int32_t
   const double start_s = ptc_mpi_now_s();
   for (int64_t turn = 0;; turn++) {
     int done = 0;
-    PTC_TRY(ptc_mpi_try(mpi, diag, mpi->module->test(request, &done), "move bytes"));
+    PTC_TRY(ptc_mpi_try(mpi, diag, mpi->module->test(mpi->state, request, &done), "move bytes"));
     if (done) return PTC_OK;
     PTC_TRY(ptc_mpi_turn(mpi, diag, peer, start_s, turn));
   }

@@ -25,13 +25,13 @@ static void add_group(list_t *list, const int32_t *ranks, int32_t size) {
 }
 
 // Every rank's |bytes| bytes, in their order, on every rank.
-static ptc_status_t gather(ptc_nccl_endpoint_t *e, ptc_diag_t *diag, const void *mine,
-                           int64_t bytes, void *all) {
-  ptc_collective_part_t part = {.in = {1, bytes, bytes}, .out = {1, bytes, e->comm.world * bytes}};
+static ptc_status_t gather(ptc_comm_t *host, ptc_diag_t *diag, const void *mine, int64_t bytes,
+                           void *all) {
+  ptc_collective_part_t part = {.in = {1, bytes, bytes}, .out = {1, bytes, host->world * bytes}};
   const ptc_collective_t collective = {
       .kind = PTC_COLLECTIVE_ALL_GATHER, .dtype = PTC_BOOL, .num_parts = 1, .parts = &part};
   void *const args[2] = {(void *)(uintptr_t)mine, all};
-  return ptc_comm_collective(e->host, diag, PTC_COMM_WORLD, &collective, args);
+  return ptc_comm_collective(host, diag, PTC_COMM_WORLD, &collective, args);
 }
 
 // The groups of more than one rank that some rank has, but for that of all; rank 0's first, so in the same order
@@ -47,7 +47,7 @@ static ptc_status_t collect(ptc_nccl_endpoint_t *e, ptc_diag_t *diag, list_t *li
     while (mine.words.len < most) PTC_VEC_PUSH(&mine.words, 0);
     const int64_t bytes = most * (int64_t)sizeof(int32_t);
     int32_t *all = ptc_xmalloc((size_t)(bytes * e->comm.world));
-    status = gather(e, diag, mine.words.data, bytes, all);
+    status = gather(e->host, diag, mine.words.data, bytes, all);
     for (int32_t r = 0; r < e->comm.world && status == PTC_OK; r++) {
       const int32_t *words = all + r * most;
       for (int64_t at = 0; at < most && words[at] > 0; at += words[at] + 1)
@@ -83,16 +83,22 @@ static ptc_status_t start(ptc_nccl_endpoint_t *e, ptc_diag_t *diag, ptc_nccl_gro
   return ptc_nccl_settle(e, diag, group->comm, NULL, "ncclCommInitRankConfig");
 }
 
+ptc_status_t ptc_nccl_share_id(ptc_comm_t *host, ptc_diag_t *diag, int32_t first,
+                               ptc_nccl_id_t *id) {
+  ptc_nccl_id_t *ids = ptc_xmalloc(sizeof *id * (size_t)host->world);
+  const ptc_status_t status = gather(host, diag, id, sizeof *id, ids);
+  if (status == PTC_OK) *id = ids[first];
+  free(ids);
+  return status;
+}
+
 // The id of a group is its first member's; the others hear it.
 static ptc_status_t start_with_id(ptc_nccl_endpoint_t *e, ptc_diag_t *diag, int32_t first,
                                   ptc_nccl_group_t *group) {
   ptc_nccl_id_t id = {0};
   if (e->comm.rank == first) PTC_NCCL_CALL(e, diag, NULL, GetUniqueId, &id);
-  ptc_nccl_id_t *ids = ptc_xmalloc(sizeof id * (size_t)e->comm.world);
-  ptc_status_t status = gather(e, diag, &id, sizeof id, ids);
-  if (status == PTC_OK && group) status = start(e, diag, group, &ids[first]);
-  free(ids);
-  return status;
+  PTC_TRY(ptc_nccl_share_id(e->host, diag, first, &id));
+  return group ? start(e, diag, group, &id) : PTC_OK;
 }
 
 ptc_status_t ptc_nccl_make_world(ptc_nccl_endpoint_t *e, ptc_diag_t *diag) {

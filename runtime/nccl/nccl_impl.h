@@ -74,6 +74,10 @@ ptc_status_t ptc_nccl_make_groups(ptc_nccl_endpoint_t *endpoint, ptc_diag_t *dia
 // That of all ranks.
 ptc_status_t ptc_nccl_make_world(ptc_nccl_endpoint_t *endpoint, ptc_diag_t *diag);
 
+// Gives |*id| of rank |first| to all ranks of |host|, all of which call it.
+ptc_status_t ptc_nccl_share_id(ptc_comm_t *host, ptc_diag_t *diag, int32_t first,
+                               ptc_nccl_id_t *id);
+
 // --- calls.c
 
 ptc_status_t ptc_nccl_collective(ptc_comm_t *comm, ptc_diag_t *diag, int32_t group,

@@ -424,8 +424,9 @@ static int main_of_rank(const char *name) {
     for (size_t i = 0; i < sizeof deeds / sizeof *deeds; i++) {
       if (strcmp(deeds[i].name, name) != 0) continue;
       deed_t deed = deeds[i];
-      // A rank of MPI cannot see what one does that it waits for.
-      if (launch.kind == PTC_LAUNCH_MPI && deed.run == take_long) deed.words[1] = "s for rank 1";
+      // A rank of MPI cannot see what one does that it waits for, nor can one of TCP.
+      const bool is_far = launch.kind == PTC_LAUNCH_MPI || launch.kind == PTC_LAUNCH_TCP;
+      if (is_far && deed.run == take_long) deed.words[1] = "s for rank 1";
       num_wrong = run_deed(comm, &diag, &deed);
     }
   }

@@ -14,7 +14,7 @@ typedef struct row_s {
   const char *error;                     // words of the message, or NULL
   ptc_launch_kind_t kind;
   int32_t rank, world;
-  const char *launcher, *run;
+  const char *launcher, *run;  // with TCP, "RUN HOST:PORT"
 } row_t;
 
 static const row_t rows[] = {
@@ -79,6 +79,65 @@ static const row_t rows[] = {
      0,
      NULL,
      NULL},
+    {"torchrun on two, with a master",
+     {"RANK=1", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=node7", "MASTER_PORT=29500",
+      "TORCHELASTIC_USE_AGENT_STORE=True"},
+     NULL,
+     PTC_LAUNCH_TCP,
+     1,
+     4,
+     "torchrun",
+     "torchrun-29500 node7:29501"},
+    {"torchrun's own port",
+     {"RANK=1", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=node7", "PTC_MASTER_PORT=7",
+      "MASTER_PORT=29500"},
+     NULL,
+     PTC_LAUNCH_TCP,
+     1,
+     4,
+     "torchrun",
+     "torchrun-29500 node7:7"},
+    {"by hand",
+     {"RANK=0", "WORLD_SIZE=4", "MASTER_ADDR=::1", "MASTER_PORT=1234"},
+     NULL,
+     PTC_LAUNCH_TCP,
+     0,
+     4,
+     "torchrun",
+     "torchrun-1234 ::1:1234"},
+    {"srun on two, with a master",
+     {"SLURM_PROCID=2", "SLURM_STEP_NUM_TASKS=3", "SLURM_STEP_NUM_NODES=2", "MASTER_ADDR=a",
+      "MASTER_PORT=80", "SLURM_JOB_ID=8"},
+     NULL,
+     PTC_LAUNCH_TCP,
+     2,
+     3,
+     "srun",
+     "srun-8 a:80"},
+    {"no master",
+     {"RANK=0", "WORLD_SIZE=2", "PTC_COMM=tcp"},
+     "MASTER_ADDR is not set",
+     0,
+     0,
+     0,
+     NULL,
+     NULL},
+    {"no port",
+     {"RANK=0", "WORLD_SIZE=2", "PTC_COMM=tcp", "MASTER_ADDR=a", "MASTER_PORT=x"},
+     "MASTER_PORT=\"x\"",
+     0,
+     0,
+     0,
+     NULL,
+     NULL},
+    {"no such port",
+     {"RANK=0", "WORLD_SIZE=2", "PTC_COMM=tcp", "MASTER_ADDR=a", "MASTER_PORT=65536"},
+     "ports end at 65535",
+     0,
+     0,
+     0,
+     NULL,
+     NULL},
     {"srun",
      {"SLURM_PROCID=2", "SLURM_STEP_NUM_TASKS=3", "SLURM_STEP_NUM_NODES=1", "SLURM_JOB_ID=8",
       "SLURM_STEP_ID=1"},
@@ -110,7 +169,7 @@ static const row_t rows[] = {
     {"no ranks", {"RANK=0", "WORLD_SIZE=0"}, "WORLD_SIZE=\"0\"", 0, 0, 0, NULL, NULL},
     {"negative", {"RANK=-1", "WORLD_SIZE=2"}, "RANK=\"-1\"", 0, 0, 0, NULL, NULL},
     {"huge", {"RANK=0", "WORLD_SIZE=99999999999"}, "WORLD_SIZE", 0, 0, 0, NULL, NULL},
-    {"no such way", {"RANK=0", "WORLD_SIZE=2", "PTC_COMM=tcp"}, "\"tcp\"", 0, 0, 0, NULL, NULL},
+    {"no such way", {"RANK=0", "WORLD_SIZE=2", "PTC_COMM=smoke"}, "\"smoke\"", 0, 0, 0, NULL, NULL},
 };
 
 static void test_environments(void) {
@@ -130,7 +189,10 @@ static void test_environments(void) {
       UNIT_CHECK(status == PTC_OK && launch.kind == row->kind, row->name);
       UNIT_CHECK(launch.rank == row->rank && launch.world == row->world, row->name);
       UNIT_CHECK(strcmp(launch.launcher, row->launcher) == 0, row->name);
-      UNIT_CHECK(strcmp(launch.name, row->run) == 0, row->name);
+      char run[256];
+      snprintf(run, sizeof run, launch.host ? "%s %s:%d" : "%s", launch.name, launch.host,
+               launch.port);
+      UNIT_CHECK(strcmp(run, row->run) == 0, row->name);
     }
     ptc_diag_deinit(&diag);
   }

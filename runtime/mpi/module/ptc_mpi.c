@@ -15,7 +15,8 @@ typedef struct state_s {
 // One per process, like MPI itself.
 static state_t state;
 
-static int start(int *out_rank, int *out_world) {
+static int start(void *unused, int *out_rank, int *out_world) {
+  (void)unused;
   int running, level;
   MPI_Initialized(&running);
   state.is_ours = !running;
@@ -46,8 +47,9 @@ static int reach(int request) {
   return MPI_SUCCESS;
 }
 
-static int send_bytes(int channel, int peer, int tag, const void *data, int64_t bytes,
+static int send_bytes(void *unused, int channel, int peer, int tag, const void *data, int64_t bytes,
                       int request) {
+  (void)unused;
   if (bytes > INT_MAX) return MPI_ERR_COUNT;
   const int code = reach(request);
   if (code != MPI_SUCCESS) return code;
@@ -55,7 +57,9 @@ static int send_bytes(int channel, int peer, int tag, const void *data, int64_t 
                    &state.requests[request]);
 }
 
-static int recv_bytes(int channel, int peer, int tag, void *data, int64_t bytes, int request) {
+static int recv_bytes(void *unused, int channel, int peer, int tag, void *data, int64_t bytes,
+                      int request) {
+  (void)unused;
   if (bytes > INT_MAX) return MPI_ERR_COUNT;
   const int code = reach(request);
   if (code != MPI_SUCCESS) return code;
@@ -63,14 +67,16 @@ static int recv_bytes(int channel, int peer, int tag, void *data, int64_t bytes,
                    &state.requests[request]);
 }
 
-static int test(int request, int *out_done) {
+static int test(void *unused, int request, int *out_done) {
+  (void)unused;
   *out_done = 1;
   if (request >= state.num_requests) return MPI_SUCCESS;  // never begun
   return MPI_Test(&state.requests[request], out_done, MPI_STATUS_IGNORE);
 }
 
-static int probe(int channel, int peer, int tag, int *out_peer, int64_t *out_bytes,
+static int probe(void *unused, int channel, int peer, int tag, int *out_peer, int64_t *out_bytes,
                  int *out_found) {
+  (void)unused;
   MPI_Status status;
   int code = MPI_Iprobe(peer < 0 ? MPI_ANY_SOURCE : peer, tag, state.channels[channel], out_found,
                         &status);
@@ -82,7 +88,8 @@ static int probe(int channel, int peer, int tag, int *out_peer, int64_t *out_byt
   return code;
 }
 
-static void describe(int code, char out[PTC_MPI_ERROR_BYTES]) {
+static void describe(void *unused, int code, char out[PTC_MPI_ERROR_BYTES]) {
+  (void)unused;
   char text[MPI_MAX_ERROR_STRING] = "unknown error";
   int len;
   MPI_Error_string(code, text, &len);
@@ -91,7 +98,8 @@ static void describe(int code, char out[PTC_MPI_ERROR_BYTES]) {
   out[i] = '\0';
 }
 
-static int finish(void) {
+static int finish(void *unused) {
+  (void)unused;
   free(state.requests);
   state.requests = NULL;
   state.num_requests = 0;
