@@ -4,8 +4,7 @@
 #define PTC_RUNTIME_MPI_MPI_IMPL_H_
 
 #include "runtime/comm_call.h"
-#include "runtime/communicator.h"
-#include "runtime/mpi/module.h"
+#include "runtime/mpi/endpoint.h"
 #include "runtime/transfer.h"
 
 enum { PTC_MPI_STAGE_BYTES = 1 << 20, PTC_MPI_NOTICE_TAG = 0, PTC_MPI_FAREWELL_TAG = 1 };
@@ -67,12 +66,6 @@ static inline int ptc_mpi_message(const ptc_mpi_t *mpi) { return 4 * mpi->comm.w
 static inline int ptc_mpi_sent(const ptc_mpi_t *mpi, int32_t i) {
   return 4 * mpi->comm.world + 1 + i;
 }
-
-// --- endpoint.c
-
-// The endpoint of rank |rank| of |world| whose bytes |module| moves; takes |state| over, whose end is the module's finish.
-ptc_comm_t *ptc_mpi_new(const ptc_mpi_module_t *module, void *state, const char *name, int32_t rank,
-                        int32_t world, double limit_s);
 
 // --- wait.c
 

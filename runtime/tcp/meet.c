@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "runtime/communicator.h"
-#include "runtime/mpi/mpi_impl.h"
+#include "runtime/mpi/endpoint.h"
 #include "runtime/tcp/tcp_impl.h"
 
 enum { NAP_NS = 20000000, HELLO_LIMIT_S = 10, TEXT_BYTES = 200 };
