@@ -202,13 +202,17 @@ static memory_t memory_of(const predict_t *p, int64_t stage) {
   return sum;
 }
 
-static void add_memory(const predict_t *p, ptc_prediction_t *out) {
+static double fixed_bytes(const predict_t *p) {
   const double context = p->device->arch > 1 ? 0.9e9 : 64e6;  // CUDA context and libraries' code
   const double buffers =
       p->device->arch > 1 ? 0.25e9 : 0;  // of one communicator (hardware.md section 5)
   int32_t communicators = 0;
   for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) communicators += p->choice->size[a] > 1;
-  out->fixed_bytes = context + buffers * communicators + p->stack->bucket_bytes;
+  return context + buffers * communicators + p->stack->bucket_bytes;
+}
+
+static void add_memory(const predict_t *p, ptc_prediction_t *out) {
+  out->fixed_bytes = fixed_bytes(p);
   for (int64_t s = 0; s < p->num_stages; s++) {
     if (like_before(p, s) && s + 1 < p->num_stages) continue;
     const memory_t own = memory_of(p, s);
@@ -230,6 +234,95 @@ static void add_memory(const predict_t *p, ptc_prediction_t *out) {
     out->capacity_bytes =
         fmin(out->capacity_bytes, p->cluster->groups[g].node.device->memory_bytes);
   out->fits = out->capacity_bytes <= 0 || out->memory_bytes <= out->capacity_bytes;
+}
+
+// --- what memory allows, whatever the cuts are
+
+// Parameters, gradients and states of a turn; shared ones may lie there anyway.
+static double least_states(const predict_t *p, const ptc_piece_t *piece) {
+  const int64_t zero = p->choice->zero;
+  const bool masters = zero >= 3 && p->stack->masters_alone;
+  double sum = 0;
+  for (int32_t g = 0; g < piece->num_groups; g++) {
+    const ptc_param_group_t *group = &piece->groups[g];
+    if (group->shared_with >= 0) continue;
+    const double n = replicas(p, group->axes);
+    sum += (masters ? 0 : group->param_bytes / (zero >= 3 ? n : 1)) +
+           grad_memory(p, group) / (zero >= 2 ? n : 1) + group->state_bytes / (zero >= 1 ? n : 1);
+  }
+  return sum;
+}
+
+typedef struct room_s {
+  int64_t turns;
+  // Of one turn, at least: states; saved if it is not computed again, and if it is; besides.
+  double states, none, least, temp;
+  // Of what stands before all turns, and after them.
+  double end_states[2], end_kept[2], end_temp[2];
+} room_t;
+
+static void measure_room(const predict_t *p, room_t *out) {
+  *out = (room_t){.states = INFINITY, .none = INFINITY, .least = INFINITY, .temp = INFINITY};
+  int64_t all = 0;
+  for (int32_t i = 0; i < p->pieces->count; i++)
+    if (ptc_piece_repeats(&p->pieces->items[i])) all += p->pieces->items[i].count;
+  for (int32_t i = 0; i < p->pieces->count; i++) {
+    const ptc_piece_t *piece = &p->pieces->items[i];
+    const double kept = kept_bytes(p, piece, 1), states = least_states(p, piece);
+    if (ptc_piece_repeats(piece)) {
+      out->turns += piece->count;
+      const double none = piece->logits > 0 ? 0 : kept_bytes(p, piece, 0);
+      out->states = fmin(out->states, states);
+      out->none = fmin(out->none, none);
+      out->least = fmin(out->least, fmin(kept, none));
+      out->temp = fmin(out->temp, passing_bytes(p, piece, 1));
+    } else if (out->turns == 0 || out->turns == all) {
+      const int end = out->turns > 0;
+      const bool at_once = piece->logits > 0;
+      out->end_states[end] += states;
+      if (!at_once) out->end_kept[end] += kept;
+      out->end_temp[end] = fmax(out->end_temp[end], passing_bytes(p, piece, 1));
+    }
+  }
+}
+
+bool ptc_predict_may_fit(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
+                         const ptc_stack_t *stack, const ptc_choice_t *choice, double bytes,
+                         double *out_again) {
+  const predict_t p = {.pieces = pieces,
+                       .cluster = cluster,
+                       .stack = stack,
+                       .choice = choice,
+                       .device = ptc_predict_device(cluster, pieces->work->precision),
+                       .num_stages = choice->size[PTC_AXIS_PP],
+                       .micro_batches = pieces->micro_batches};
+  room_t room;
+  measure_room(&p, &room);
+  *out_again = 0;
+  const double all = (bytes - fixed_bytes(&p)) / stack->allocator * (1 + 1e-9);
+  if (isinf(bytes) || room.turns == 0) return true;
+  double most = 0, untouched = 0, gain = 0;
+  for (int64_t s = 0; s < p.num_stages; s++) {
+    const double flying = in_flight(&p, s);
+    double left = all, temp = room.temp;
+    for (int end = 0; end < 2; end++) {
+      if (s != (end ? p.num_stages - 1 : 0)) continue;
+      left -= room.end_states[end] + room.end_kept[end] * flying;
+      temp = fmax(temp, room.end_temp[end]);
+    }
+    left -= temp;
+    const double turns = floor(left / (room.states + room.least * flying) + 1e-6);
+    if (left < 0 || turns < (double)choice->chunks) return false;
+    most += fmin(turns, (double)room.turns);
+    const double whole = room.states + room.none * flying;
+    untouched += left / whole;
+    gain = fmax(gain, (room.none - room.least) * flying / whole);
+  }
+  if (most < (double)room.turns) return false;
+  // Each turn that is computed again makes room for |gain| others at most.
+  if (untouched < (double)room.turns && gain > 0)
+    *out_again = ((double)room.turns - untouched) / gain * (1 - 1e-9);
+  return true;
 }
 
 // --- time

@@ -58,6 +58,12 @@ void ptc_predict_timed(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *
                        const ptc_stack_t *stack, const ptc_choice_t *choice, bool only_if_fits,
                        ptc_prediction_t *out);
 
+// False: whatever the cuts and recompute_turns are, some device needs more than |bytes|. Else |out_again| is a number of
+// turns, over all stages, that have to be computed again at least. pieces->micro_batches counts.
+bool ptc_predict_may_fit(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
+                         const ptc_stack_t *stack, const ptc_choice_t *choice, double bytes,
+                         double *out_again);
+
 // Seconds of one message between stages that nothing hides; 0 without a pipeline.
 double ptc_predict_hop(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                        const ptc_stack_t *stack, const ptc_choice_t *choice);

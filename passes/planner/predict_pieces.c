@@ -3,12 +3,25 @@
 
 #include "passes/planner/predict_impl.h"
 
+// The same collective stands in a piece several times.
+enum { MAX_KNOWN = 16 };
+typedef struct known_nets_s {
+  struct {
+    ptc_net_kind_t kind;
+    uint32_t axes;
+    int32_t ranks;
+    double bytes, seconds;
+  } items[MAX_KNOWN];
+  int32_t count;
+} known_nets_t;
+
 typedef struct timer_s {
   const ptc_cluster_t *cluster;
   const ptc_device_model_t *device;
   const ptc_stack_t *stack;
   const int64_t *size;
   ptc_kernel_options_t options;
+  known_nets_t *known;
 } timing_t;
 
 // The device on which everything takes longest: a synchronous step waits for it.
@@ -111,19 +124,34 @@ static int32_t axis_of(uint32_t axes) {
   return PTC_AXIS_DP;
 }
 
+static double net_seconds(const timing_t *t, const ptc_net_item_t *item) {
+  known_nets_t *known = t->known;
+  for (int32_t i = 0; i < known->count; i++)
+    if (known->items[i].bytes == item->bytes && known->items[i].kind == item->kind &&
+        known->items[i].axes == item->axes && known->items[i].ranks == item->ranks)
+      return known->items[i].seconds;
+  ptc_group_shape_t shape = ptc_group_shape(t->cluster, t->size, item->axes);
+  if (item->ranks > 0 && item->ranks < shape.ranks) {
+    shape.ranks = item->ranks;
+    if (shape.per_node > item->ranks) shape.per_node = item->ranks;
+    shape.nodes = (shape.ranks + shape.per_node - 1) / shape.per_node;
+  }
+  const double seconds = ptc_net_seconds(t->cluster, item->kind, shape, item->bytes, NULL);
+  if (known->count == MAX_KNOWN) return seconds;
+  known->items[known->count].kind = item->kind;
+  known->items[known->count].axes = item->axes;
+  known->items[known->count].ranks = item->ranks;
+  known->items[known->count].bytes = item->bytes;
+  known->items[known->count++].seconds = seconds;
+  return seconds;
+}
+
 static double phase_nets(const timing_t *t, const ptc_phase_work_t *phase, double *exposed) {
   double sum = 0;
   for (int32_t i = 0; i < phase->num_nets; i++) {
     const ptc_net_item_t *item = &phase->nets[i];
     if (item->late) continue;  // counted with the gradients
-    ptc_group_shape_t shape = ptc_group_shape(t->cluster, t->size, item->axes);
-    if (item->ranks > 0 && item->ranks < shape.ranks) {
-      shape.ranks = item->ranks;
-      if (shape.per_node > item->ranks) shape.per_node = item->ranks;
-      shape.nodes = (shape.ranks + shape.per_node - 1) / shape.per_node;
-    }
-    const double seconds = ptc_net_seconds(t->cluster, item->kind, shape, item->bytes, NULL) *
-                           item->times * (1 - t->stack->hidden_inner);
+    const double seconds = net_seconds(t, item) * item->times * (1 - t->stack->hidden_inner);
     exposed[axis_of(item->axes)] += seconds;
     sum += seconds;
   }
@@ -133,7 +161,10 @@ static double phase_nets(const timing_t *t, const ptc_phase_work_t *phase, doubl
 void ptc_predict_pieces(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                         const ptc_stack_t *stack, const ptc_choice_t *choice,
                         ptc_piece_time_t *times) {
-  const timing_t t = {.cluster = cluster,
+  known_nets_t known;
+  known.count = 0;
+  const timing_t t = {.known = &known,
+                      .cluster = cluster,
                       .device = ptc_predict_device(cluster, pieces->work->precision),
                       .stack = stack,
                       .size = choice->size,

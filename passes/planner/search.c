@@ -36,7 +36,8 @@ typedef struct layout_s {
   ptc_choice_t choice;       // dp, pp, zero, schedule open
   ptc_work_pieces_t pieces;  // until the form is asked for others
   ptc_piece_time_t times[PTC_MAX_PIECES];
-  double work;  // seconds of a device per step at least
+  double work;   // seconds of a device per step at least
+  double again;  // seconds to compute a turn again, at least
 } layout_t;
 
 // Forms that are needed again.
@@ -120,6 +121,12 @@ static void end_forms(search_t *s) {
   ptc_arena_deinit(&s->form_arena);
 }
 
+// Micro-batches of the whole step times devices of one, over devices.
+static double step_share(const search_t *s, const ptc_choice_t *choice) {
+  return (double)s->work->batch / (double)choice->micro_batch *
+         (double)(choice->size[PTC_AXIS_CP] * choice->size[PTC_AXIS_TP]) / (double)s->devices;
+}
+
 // False: the model does not allow it.
 static bool lay_out(search_t *s, ptc_form_t *form, const ptc_choice_t *choice, layout_t *out) {
   const ptc_work_pieces_t *pieces = form ? ptc_form_at(form, choice->micro_batch) : NULL;
@@ -132,14 +139,14 @@ static bool lay_out(search_t *s, ptc_form_t *form, const ptc_choice_t *choice, l
                                            choice->size[PTC_AXIS_EP] * choice->size[PTC_AXIS_PP]);
   ptc_predict_pieces(&out->pieces, s->cluster, s->stack, &placed, out->times);
   double seconds = 0;
+  out->again = INFINITY;
   for (int32_t i = 0; i < out->pieces.count; i++) {
-    seconds += turn_seconds(&out->times[i]) * (double)out->pieces.items[i].count;
+    const ptc_piece_time_t *t = &out->times[i];
+    seconds += turn_seconds(t) * (double)out->pieces.items[i].count;
+    if (out->pieces.items[i].count > 1) out->again = fmin(out->again, t->again + t->exposed_again);
   }
-  // Micro-batches of the whole step times devices of one, over devices.
-  const double share = (double)s->work->batch / (double)choice->micro_batch *
-                       (double)(choice->size[PTC_AXIS_CP] * choice->size[PTC_AXIS_TP]) /
-                       (double)s->devices;
-  out->work = seconds * share;
+  if (isinf(out->again)) out->again = 0;
+  out->work = seconds * step_share(s, choice);
   return true;
 }
 
@@ -480,14 +487,52 @@ static bool hopeless(search_t *s, double bound) {
   return true;
 }
 
-// Zero from the most to the least: 1 needs no less memory than 2, and 0 no less than 1.
-static void try_zeros(search_t *s, const layout_t *layout, ptc_choice_t choice, int64_t turns) {
+// What no cuts change, for each zero: whether memory may suffice, and a bound on the seconds of a step.
+typedef struct outlook_s {
+  bool open, may_fit;
+  double seconds;
+} outlook_t;
+
+// The most bytes with which something is still of use.
+static double worth_bytes(const search_t *s) {
+  const ptc_search_result_t *out = s->out;
+  if (!out->feasible) return fmax(s->capacity, out->best.predicted.memory_bytes);
+  return s->objective == PTC_OBJECTIVE_MEMORY ? fmin(s->capacity, out->best.value) : s->capacity;
+}
+
+// False: nothing comes of it.
+static bool look_out(search_t *s, const layout_t *layout, ptc_choice_t choice, double seconds,
+                     outlook_t outlooks[4]) {
   const int64_t *size = choice.size;
   const bool replicas = size[PTC_AXIS_DP] * size[PTC_AXIS_EP] * size[PTC_AXIS_CP] > 1;
-  for (int64_t zero = 3; zero >= 0; zero--) {
-    if (s->fixed->zero >= 0 ? s->fixed->zero != zero : zero > 0 && !replicas) continue;
+  const double bytes = s->capacity > 0 ? worth_bytes(s) : INFINITY;
+  ptc_work_pieces_t pieces = layout->pieces;
+  pieces.micro_batches = micro_batches(s, &choice);
+  bool any = false;
+  for (int64_t zero = 0; zero < 4; zero++) {
+    outlook_t *o = &outlooks[zero];
+    double again = 0;
     choice.zero = zero;
-    if (!try_turns(s, layout, choice, turns) && zero < 3) return;
+    // Without replicas they are one, but for a stack that keeps no copies then.
+    o->open = s->fixed->zero >= 0 ? s->fixed->zero == zero
+                                  : zero == 0 || replicas || (zero == 3 && s->stack->masters_alone);
+    o->may_fit =
+        o->open && ptc_predict_may_fit(&pieces, s->cluster, s->stack, &choice, bytes, &again);
+    o->seconds = seconds + again * layout->again * step_share(s, &choice);
+    any |= o->may_fit && !hopeless(s, o->seconds);
+  }
+  return any;
+}
+
+// Zero from the most to the least: 1 needs no less memory than 2, and 0 no less than 1.
+static void try_zeros(search_t *s, const layout_t *layout, ptc_choice_t choice, int64_t turns,
+                      const outlook_t outlooks[4]) {
+  for (int64_t zero = 3; zero >= 0; zero--) {
+    const outlook_t *o = &outlooks[zero];
+    if (!o->open) continue;
+    choice.zero = zero;
+    if (o->may_fit && hopeless(s, o->seconds)) continue;
+    if (!(o->may_fit && try_turns(s, layout, choice, turns)) && zero < 3) return;
   }
 }
 
@@ -517,10 +562,13 @@ static void try_schedules(search_t *s, const layout_t *layout, ptc_choice_t choi
       if (!open_or(s->fixed->chunks, v) || pp * v > turns + (pp == 1)) continue;
       const double idle =
           (double)(pp - 1) / ((double)m * (double)v) * idle_share(layout, choice.schedule);
-      if (hopeless(s, layout->work * (1 + idle) + 2 * hop * (double)(m * v))) continue;
+      const double seconds = layout->work * (1 + idle) + 2 * hop * (double)(m * v);
+      if (hopeless(s, seconds)) continue;
       choice.chunks = v;
+      outlook_t outlooks[4];
+      if (!look_out(s, layout, choice, seconds, outlooks)) continue;
       if (!ptc_predict_stages(&layout->pieces, layout->times, &choice, s->stages)) continue;
-      try_zeros(s, layout, choice, turns > 0 ? (turns + pp - 1) / pp : 1);
+      try_zeros(s, layout, choice, turns > 0 ? (turns + pp - 1) / pp : 1, outlooks);
     }
   }
 }
