@@ -31,8 +31,7 @@ typedef struct recompute_s {
 
 static bool is_mode(const recompute_t *r, const char *mode) { return strcmp(r->mode, mode) == 0; }
 
-// The region whose collected values |backward| takes.
-static ptc_op_t *find_forward(const ptc_op_t *backward) {
+ptc_op_t *ptc_recompute_find_forward(const ptc_op_t *backward) {
   if (!ptc_op_bool(backward, "reverse")) return NULL;
   for (int32_t i = backward->num_carry; i < backward->num_operands; i++) {
     ptc_op_t *def = backward->operands[i]->def;
@@ -122,7 +121,7 @@ static ptc_status_t visit_block(const recompute_t *r, ptc_block_t *block) {
   for (ptc_op_t *op = block->first, *next; op; op = next) {
     next = op->next;
     if (op->opcode != PTC_OP_REPEAT) continue;
-    ptc_op_t *forward = find_forward(op);
+    ptc_op_t *forward = ptc_recompute_find_forward(op);
     if (forward && (!is_mode(r, "every") || ptc_op_int(op, "count") > r->period)) {
       const ptc_pair_t pair = {r->module, forward, op};
       PTC_TRY(visit_pair(r, &pair));
@@ -140,7 +139,7 @@ typedef PTC_VEC(ptc_pair_t) pairs_t;
 static void collect_pairs(const recompute_t *r, ptc_block_t *block, pairs_t *pairs) {
   for (ptc_op_t *op = block->first; op; op = op->next) {
     if (op->opcode != PTC_OP_REPEAT) continue;
-    ptc_op_t *forward = find_forward(op);
+    ptc_op_t *forward = ptc_recompute_find_forward(op);
     if (forward) PTC_VEC_PUSH(pairs, ((ptc_pair_t){r->module, forward, op}));
     collect_pairs(r, op->body, pairs);
   }
@@ -176,6 +175,8 @@ ptc_status_t ptc_pass_recompute(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
   if (r.period < 1)
     return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "recompute-kind",
                      "recompute_every must be at least 1, not %" PRId64, r.period);
+  // The stages of a pipeline make groups of their own turns: split_recompute.c.
+  if (is_mode(&r, "every") && ptc_attrs_int(&module->config, "pp", 1) > 1) return PTC_OK;
   ptc_func_t *train = ptc_module_find_func(module, "train");
   const int64_t level = ptc_attrs_int(&module->config, "recompute_level", -1);
   if (train && is_mode(&r, "selective") && level >= 0)

@@ -200,6 +200,9 @@ ptc_status_t ptc_recompute_every(const ptc_pair_t *pair, int64_t period) {
   list_t grad = list_of(&e, backward->operands, backward->num_carry);
   ptc_op_t *outer_grad = NULL, *rest_grad = NULL;
   if (e.rest > 0) {
+    // Slices are made again: what forward made would have to be kept.
+    rest_first = ptc_build_constant(&bb, PTC_I32, (double)grouped_turns);
+    rest_each = slices(&e, &bb, forward, grouped_turns, e.rest, 0);
     rest_grad = build_group_backward(&e, &bb, e.rest, rest_first, carry, rest_each, grad,
                                      slices(&e, &bb, backward, grouped_turns, e.rest, 0));
     grad = list_of(&e, rest_grad->results, grad.count);

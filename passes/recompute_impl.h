@@ -12,6 +12,9 @@ typedef struct ptc_pair_s {
   ptc_op_t *forward, *backward;
 } ptc_pair_t;
 
+// The region before |backward|, in its block, whose collected values it takes; NULL if |backward| is no gradient of one.
+ptc_op_t *ptc_recompute_find_forward(const ptc_op_t *backward);
+
 // Which bundle of |backward| (of its num_each) is the collected value |index| of |forward|; -1 if
 // none is. |index| counts results.
 int32_t ptc_pair_find_saved(const ptc_pair_t *pair, int32_t index);

@@ -13,6 +13,7 @@ typedef struct grads_s {
   const ptc_split_t *split;
   ptc_module_t *module;
   ptc_map_t needed;  // values of the loop that B makes for others
+  bool whole;        // repeats compute groups of turns again: they are not divided
 } grads_t;
 
 static void mark(ptc_value_t *value, void *arg) { ptc_map_set(arg, value, value); }
@@ -25,6 +26,11 @@ static bool makes_one_of(const ptc_op_t *op, const ptc_map_t *values) {
 
 static bool is_reversed(const ptc_op_t *op) {
   return op->opcode == PTC_OP_REPEAT && ptc_op_bool(op, "reverse") && op->num_carry > 0;
+}
+
+static bool is_list(const ptc_op_t *op) {
+  return op->opcode == PTC_OP_LIST_SLICE || op->opcode == PTC_OP_LIST_CONCAT ||
+         op->opcode == PTC_OP_LIST_GROUP || op->opcode == PTC_OP_LIST_UNGROUP;
 }
 
 static bool is_phase(const ptc_op_t *op, ptc_phase_t phase) {
@@ -130,10 +136,13 @@ void ptc_split_grads(const ptc_split_t *split, ptc_func_t *func) {
   ptc_op_t *loop = ptc_split_find_loop(func);
   if (!loop || !split->split_w) return;
   grads_t g = {.split = split, .module = split->module};
+  g.whole = strcmp(ptc_attrs_string(&split->module->config, "recompute", "none"), "every") == 0;
   for (ptc_op_t *op = loop->body->last->prev, *prev; op; op = prev) {
     prev = op->prev;
     if (!is_phase(op, PTC_PHASE_B)) continue;
-    if (is_reversed(op)) {
+    if (g.whole && (op->body || is_list(op))) {
+      ptc_visit_uses(op, mark, &g.needed);
+    } else if (is_reversed(op)) {
       ptc_op_t *late = divide(&g, op);
       if (late) ptc_attrs_set_int(g.module, &late->attrs, "phase", PTC_PHASE_W);
       ptc_visit_uses(op, mark, &g.needed);

@@ -46,6 +46,11 @@ int32_t ptc_split_forward_repeats(const ptc_func_t *func, ptc_op_t **out_repeats
 // Divides repeats, bundles and globals at the turns where "turn_part" changes, in all functions. Their meaning stays.
 ptc_status_t ptc_split_turns(const ptc_split_t *split);
 
+// --- split_recompute.c
+
+// With recompute = every: the pieces of repeats and of their gradients compute groups of turns again.
+ptc_status_t ptc_split_recompute(const ptc_split_t *split, ptc_func_t *func);
+
 // --- split_grads.c
 
 // Divides B: ops that only gradients of parameters need get phase W; a reversed repeat becomes two.

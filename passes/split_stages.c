@@ -85,6 +85,7 @@ static ptc_status_t split_module(ptc_split_t *split) {
   PTC_TRY(ptc_split_place(split, train));
   if (eval) PTC_TRY(ptc_split_place(split, eval));
   PTC_TRY(ptc_split_turns(split));
+  PTC_TRY(ptc_split_recompute(split, train));
   ptc_split_grads(split, train);
   ptc_home_t home = {.split = split};
   ptc_split_note_stages(&home, train);

@@ -28,6 +28,7 @@ static ptc_module_t *lower_case(const plan_case_t *c, ptc_diag_t *diag) {
   ptc_attrs_set_int(module, &module->config, "chunks", c->chunks);
   ptc_attrs_set_int(module, &module->config, "micro_batch", 8 / c->micro);
   ptc_attrs_set_string(module, &module->config, "recompute", c->recompute);
+  ptc_attrs_set_int(module, &module->config, "recompute_every", 2);
   ptc_attrs_set_bool(module, &module->config, "overlap", c->overlap);
   ptc_pass_ctx_t ctx;
   ptc_pass_ctx_init(&ctx, NULL);
@@ -239,6 +240,7 @@ static void check_case(const plan_case_t *c) {
 static const plan_case_t cases[] = {
     {"gpt2_dropout", "5", "selective", "bf16", "1f1b", 3, 1, 4, true},
     {"llama3", "4", "full", "f32", "zero_bubble", 2, 1, 4, false},
+    {"gpt2_dropout", "5", "every", "f32", "1f1b", 2, 1, 4, false},
 };
 
 static void test_cases(void) {

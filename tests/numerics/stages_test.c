@@ -32,6 +32,7 @@ static ptc_module_t *lower_case(const split_case_t *c, ptc_diag_t *diag) {
   ptc_attrs_set_int(module, &module->config, "zero", c->zero);
   ptc_attrs_set_int(module, &module->config, "micro_batch", 8 / c->micro / dp);
   ptc_attrs_set_string(module, &module->config, "recompute", c->recompute);
+  ptc_attrs_set_int(module, &module->config, "recompute_every", 2);
   const ptc_pass_options_t options = {.keep_grads = true, .no_verify = true};
   ptc_pass_ctx_t ctx;
   ptc_pass_ctx_init(&ctx, &options);
@@ -121,6 +122,10 @@ static const split_case_t cases[] = {
     {"deepseek_v2", "4", "none", "f32", "1f1b", 3, 1, 2, 0, 0, 0},
     {"bert_dropout", "3", "selective", "f32", "zero_bubble", 2, 1, 2, 0, 0, 0},
     {"vit", "3", "none", "f32", "1f1b", 2, 1, 2, 0, 0, 0},
+    {"gpt2_dropout", "7", "every", "f32", "1f1b", 2, 1, 4, 0, 0, 0},
+    {"gpt2_dropout", "5", "every", "bf16", "zero_bubble", 3, 1, 4, 0, 0, 0},
+    {"llama3", "9", "every", "f32", "interleaved", 2, 2, 4, 0, 0, 0},
+    {"t5", "3", "every", "f32", "1f1b", 3, 1, 2, 0, 0, 0},
 };
 
 // Sharded stages: data and tensor parallelism, ZeRO.
@@ -130,6 +135,7 @@ static const split_case_t sharded[] = {
     {"llama3", "3", "none", "bf16", "1f1b", 2, 1, 2, 2, 0, 2},
     {"gpt2", "3", "selective", "f32", "zero_bubble", 2, 1, 2, 2, 0, 3},
     {"llama3", "3", "none", "f32", "gpipe", 2, 1, 2, 0, 2, 0},
+    {"gpt2_dropout", "5", "every", "f32", "1f1b", 2, 1, 2, 2, 0, 3},
 };
 
 static void test_sharded(void) {
@@ -162,7 +168,8 @@ static void test_errors(void) {
       {{"gpt2", "4", "none", "f32", "1f1b", 3, 1, 2, 0, 0, 0}, "block.2; block.1", "split-cut"},
       {{"gpt2", "4", "none", "f32", "1f1b", 2, 1, 2, 0, 0, 0}, "block.9", "split-cut"},
       {{"gemma2", "6", "none", "f32", "1f1b", 2, 1, 2, 0, 0, 0}, "block.3", "split-cut"},
-      {{"gpt2", "4", "every", "f32", "1f1b", 2, 1, 2, 0, 0, 0}, NULL, "split-region"},
+      // Groups of turns that were made before there were stages.
+      {{"gpt2", "4", "every", "f32", "1f1b", 1, 1, 2, 0, 0, 0}, NULL, "split-region"},
   };
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     ptc_diag_t diag;
@@ -170,6 +177,7 @@ static void test_errors(void) {
     ptc_module_t *module = lower_case(&rows[i].split, &diag);
     UNIT_CHECK(module != NULL, rows[i].id);
     if (!module) continue;
+    if (rows[i].split.pp == 1) ptc_attrs_set_int(module, &module->config, "pp", 2);
     if (rows[i].cut) ptc_attrs_set_string(module, &module->config, "cut", rows[i].cut);
     ptc_pass_ctx_t ctx;
     ptc_pass_ctx_init(&ctx, NULL);
