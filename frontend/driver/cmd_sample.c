@@ -35,6 +35,7 @@ static const char usage[] =
     "  --threads=N            of all ranks; default: all cores\n"
     "  --ranks-as=KIND        threads or processes: of a plan for several ranks, all of them "
     "sample\n"
+    "  --device=DEVICE        of a plan for GPUs: cuda (default), or gpusim, the simulator of GPUs\n"
     "  --diagnostics=FORMAT   text or json\n"
     "  --color=WHEN           auto, always, never\n"
     "  -q, --quiet            no progress\n"
@@ -59,7 +60,8 @@ enum {
   OPT_TOP_K,
   OPT_SEED,
   OPT_THREADS,
-  OPT_RANKS_AS
+  OPT_RANKS_AS,
+  OPT_DEVICE
 };
 
 static const struct option long_options[] = {
@@ -71,6 +73,7 @@ static const struct option long_options[] = {
     {"seed", required_argument, NULL, OPT_SEED},
     {"threads", required_argument, NULL, OPT_THREADS},
     {"ranks-as", required_argument, NULL, OPT_RANKS_AS},
+    {"device", required_argument, NULL, OPT_DEVICE},
     PTC_COMMON_LONG_OPTIONS,
     {NULL, 0, NULL, 0},
 };
@@ -107,6 +110,10 @@ static int read_option(int option, char *const *argv, sample_args_t *args) {
       return ptc_options_read_ranks_as(optarg, &args->session.as_processes)
                  ? -1
                  : usage_error("--ranks-as is threads or processes", optarg);
+    case OPT_DEVICE:
+      return ptc_session_read_device(optarg, &args->session)
+                 ? -1
+                 : usage_error("--device takes cuda or gpusim", optarg);
     case OPT_THREADS:
       return ptc_options_read_threads(optarg, &args->session.num_threads)
                  ? -1

@@ -1,4 +1,6 @@
 // Finding and loading the module, and the endpoint.
+#include "runtime/mpi/endpoint.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
