@@ -18,6 +18,7 @@
 #include "frontend/driver/plan_report.h"
 #include "frontend/driver/sample_plan.h"
 #include "frontend/driver/units.h"
+#include "frontend/driver/why.h"
 #include "ir/text.h"
 #include "passes/parallel.h"
 
@@ -52,7 +53,8 @@ static const char usage[] =
     "is\n"
     "                         not given of the split is chosen for it\n"
     "  --objective=WHAT       of that choice: time (default), cost, memory\n"
-    "  --why                  prints each choice, its alternatives and what they lose\n"
+    "  --why                  prints each choice, its alternatives and what they lose; later\n"
+    "                         `ptc show PLAN why` does\n"
     "  --why-not=SETTINGS     what a split with these settings (tp=4,pp=2) would lose; may be "
     "repeated\n"
     "  --format=FORMAT        of what is planned: text (default) or json\n"
@@ -88,6 +90,7 @@ typedef struct arguments_s {
   ptc_objective_t objective;
   int64_t world;
   ptc_planner_t planner;  // with a cluster
+  char *why_text;         // why.json of the plan
 } arguments_t;
 
 enum {
@@ -310,7 +313,7 @@ static double seconds_since(const struct timespec *begin) {
 static ptc_status_t finish_plans(const arguments_t *args, ptc_module_t *const *modules,
                                  const ptc_emitted_t *emitted, int32_t count, const char *output,
                                  const struct timespec *begin) {
-  if (output) PTC_TRY(ptc_emit_write_stages(modules, emitted, count, output));
+  if (output) PTC_TRY(ptc_emit_write_stages(modules, emitted, count, args->why_text, output));
   for (int32_t s = 0; s < count && !args->common.quiet; s++)
     print_plan(emitted[s].plan, output, seconds_since(begin));
   for (int32_t s = 0; s < count && output; s++)
@@ -368,22 +371,35 @@ static ptc_status_t find_cluster(const arguments_t *args, ptc_diag_t *diag, cons
              : PTC_OK;
 }
 
-static ptc_status_t report_plan(arguments_t *args, ptc_module_t *module) {
-  const ptc_planner_t *planner = args->pass.planner;
-  if (args->json) return ptc_plan_report_json(planner, stdout);
-  if (!args->common.quiet || args->plan_only)
-    ptc_plan_report(planner, args->plan_only ? stdout : stderr);
-  const ptc_choice_t *choice = &planner->found.best.choice;
-  if (!args->plan_only && choice->recompute != PTC_RECOMPUTE_NONE && choice->recompute_turns >= 0)
+// What a plan cannot do that was predicted.
+static void warn_of_plan(const arguments_t *args, ptc_module_t *module) {
+  const ptc_choice_t *choice = &args->planner.found.best.choice;
+  if (choice->recompute != PTC_RECOMPUTE_NONE && choice->recompute_turns >= 0)
     ptc_warning(module->diag, (ptc_loc_t){0}, "partial-recompute",
                 "the plan computes every turn again, where %d of a stage's would do: it takes "
-                "longer than predicted, and "
-                "less memory",
+                "longer than predicted, and less memory",
                 (int)choice->recompute_turns);
-  if (args->why) PTC_TRY(ptc_plan_report_why(planner, stdout));
+}
+
+static ptc_status_t print_choice(const arguments_t *args, ptc_module_t *module, json_t *why) {
+  const ptc_planner_t *planner = &args->planner;
+  if (args->json) return ptc_plan_report_json(planner, args->why ? why : NULL, stdout);
+  if (!args->common.quiet || args->plan_only)
+    ptc_plan_report(planner, args->plan_only ? stdout : stderr);
+  if (args->why) ptc_why_print(why, stdout);
   for (int32_t i = 0; i < args->num_why_not; i++)
     PTC_TRY(ptc_plan_report_why_not(module->diag, planner, args->why_not[i], stdout));
   return PTC_OK;
+}
+
+// |writes|: a plan follows.
+static ptc_status_t report_plan(arguments_t *args, ptc_module_t *module, bool writes) {
+  json_t *why = writes || args->why ? ptc_why_new(&args->planner, module) : NULL;
+  const ptc_status_t status = print_choice(args, module, why);
+  if (writes) args->why_text = ptc_why_text(why);
+  if (writes) warn_of_plan(args, module);
+  json_decref(why);
+  return status;
 }
 
 static ptc_status_t run_passes(arguments_t *args, ptc_module_t *module, const char *const *files,
@@ -399,7 +415,9 @@ static ptc_status_t run_passes(arguments_t *args, ptc_module_t *module, const ch
   PTC_TRY(ptc_fit_memory(module, args->target, args->pass.keep_grads));
   ptc_pass_ctx_init(&ctx, &args->pass);
   ptc_status_t status = ptc_pipeline_train(&ctx, module);
-  if (status == PTC_OK && args->pass.planner) status = report_plan(args, module);
+  if (status == PTC_OK && args->pass.planner)
+    status =
+        report_plan(args, module, !args->plan_only && !ctx.stopped && (args->output || !looks));
   if (status == PTC_OK && !ctx.stopped) {
     if (!args->common.quiet) print_model(module);
     if (looks && !args->output) args->plan_only = true;
@@ -447,6 +465,7 @@ static ptc_status_t compile_module(arguments_t *args, const ptc_ast_t *ast, ptc_
   ptc_arena_t arena = {0};
   ptc_status_t status = find_planner(args, module->diag, ast, &arena);
   if (status == PTC_OK) status = run_passes(args, module, files, num_files, options, begin);
+  free(args->why_text);
   ptc_arena_deinit(&arena);
   return status;
 }

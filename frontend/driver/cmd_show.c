@@ -11,6 +11,7 @@
 #include "frontend/driver/options.h"
 #include "frontend/driver/show.h"
 #include "frontend/driver/show_pipeline.h"
+#include "frontend/driver/why.h"
 #include "runtime/plan_folder.h"
 
 static const char usage[] =
@@ -26,6 +27,8 @@ static const char usage[] =
     "                         of a multiprocessor; with NAME its source\n"
     "  ir                     the IR that the steps were made from\n"
     "  config                 each setting, its value, and who set it\n"
+    "  why                    each decision about the split: who made it, its alternatives, what "
+    "they lose\n"
     "parts of a run\n"
     "  loss                   the curve of its losses\n"
     "\n"
@@ -67,6 +70,7 @@ static const struct {
     {"kernels", 1 << PTC_SHOW_TEXT | 1 << PTC_SHOW_JSON | 1 << PTC_SHOW_CSV},
     {"ir", 1 << PTC_SHOW_TEXT},
     {"config", 1 << PTC_SHOW_TEXT | 1 << PTC_SHOW_JSON | 1 << PTC_SHOW_CSV},
+    {"why", 1 << PTC_SHOW_TEXT | 1 << PTC_SHOW_JSON},
     {"loss", 1 << PTC_SHOW_TEXT | 1 << PTC_SHOW_JSON | 1 << PTC_SHOW_CSV | 1 << PTC_SHOW_SVG}};
 enum { NUM_PARTS = sizeof parts / sizeof *parts };
 
@@ -206,6 +210,21 @@ static ptc_status_t show_ir(ptc_diag_t *diag, const char *path) {
   return status;
 }
 
+static ptc_status_t show_why(ptc_diag_t *diag, const char *path, const ptc_plan_t *plan,
+                             ptc_show_format_t format) {
+  json_t *why;
+  PTC_TRY(ptc_why_read(diag, path, plan, &why));
+  if (format == PTC_SHOW_JSON) {
+    char *text = ptc_why_text(why);
+    fputs(text, stdout);
+    free(text);
+  } else {
+    ptc_why_print(why, stdout);
+  }
+  json_decref(why);
+  return PTC_OK;
+}
+
 static ptc_status_t show(ptc_diag_t *diag, const char *path, const char *part, const char *name,
                          const show_args_t *args) {
   if (strcmp(part, "loss") == 0) return ptc_show_loss(diag, path, args->format, stdout);
@@ -229,6 +248,8 @@ static ptc_status_t show(ptc_diag_t *diag, const char *path, const char *part, c
     status = show_source(diag, plan, path, name);
   else if (strcmp(part, "kernels") == 0)
     status = show_kernels(diag, plan, path, args);
+  else if (strcmp(part, "why") == 0)
+    status = show_why(diag, path, plan, args->format);
   else if (strcmp(part, "config") == 0)
     ptc_show_config(plan, args->format, stdout);
   else

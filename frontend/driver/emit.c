@@ -11,6 +11,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/cuda_codegen.h"
+#include "frontend/driver/why.h"
 #include "ir/text.h"
 #include "passes/lower_plan.h"
 #include "passes/overlap.h"
@@ -236,12 +237,20 @@ static ptc_status_t write_stages(ptc_module_t *const *modules, const ptc_emitted
   return PTC_OK;
 }
 
+static ptc_status_t write_why(ptc_diag_t *diag, const char *why, const char *folder) {
+  ptc_str_t path = {0};
+  ptc_str_printf(&path, "%s/" PTC_WHY_FILE, folder);
+  const ptc_status_t status = write_text(diag, path.data, why, strlen(why));
+  ptc_str_deinit(&path);
+  return status;
+}
+
 ptc_status_t ptc_emit_write(ptc_module_t *module, const ptc_emitted_t *emitted, const char *path) {
-  return ptc_emit_write_stages(&module, emitted, 1, path);
+  return ptc_emit_write_stages(&module, emitted, 1, NULL, path);
 }
 
 ptc_status_t ptc_emit_write_stages(ptc_module_t *const *modules, const ptc_emitted_t *emitted,
-                                   int32_t count, const char *path) {
+                                   int32_t count, const char *why, const char *path) {
   ptc_diag_t *diag = modules[0]->diag;
   PTC_TRY(ptc_emit_check_output(diag, path));
   PTC_TRY(ptc_emit_prove(diag, emitted, count));
@@ -257,6 +266,7 @@ ptc_status_t ptc_emit_write_stages(ptc_module_t *const *modules, const ptc_emitt
     umask(mask);
     chmod(work.data, 0777 & ~mask);
     status = write_stages(modules, emitted, count, work.data);
+    if (status == PTC_OK && why) status = write_why(diag, why, work.data);
     if (status == PTC_OK) status = put_in_place(diag, work.data, place);
     if (status != PTC_OK) remove_tree(work.data);
   } else {

@@ -32,9 +32,9 @@ ptc_status_t ptc_emit_prove(ptc_diag_t *diag, const ptc_emitted_t *emitted, int3
 // plan folder that is there is replaced; anything else is refused ("output-exists"). PTC_IO with
 // "write-plan" if it cannot be written.
 ptc_status_t ptc_emit_write(ptc_module_t *module, const ptc_emitted_t *emitted, const char *path);
-// The same of the stages of a pipeline.
+// The same of the stages of a pipeline. |why|: the text of why.json in it; NULL: there is none.
 ptc_status_t ptc_emit_write_stages(ptc_module_t *const *modules, const ptc_emitted_t *emitted,
-                                   int32_t count, const char *path);
+                                   int32_t count, const char *why, const char *path);
 // Whether ptc_emit_write would refuse |path|: asked before the work.
 ptc_status_t ptc_emit_check_output(ptc_diag_t *diag, const char *path);
 

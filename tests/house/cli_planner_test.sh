@@ -40,6 +40,36 @@ expect 0 'planned for local, 2 devices' "ptc $samples/tiny.ptm --cluster local:2
 expect 0 'proved for 2 ranks' 'ptc verify plan'
 expect 0 '' "ptc show plan config | grep -q '^train.dp .*planner'"
 
+# The plan keeps why: later in the same words, whoever decided.
+expect 0 '' "ptc $samples/tiny.ptm --cluster local:2 --parallel zero=1 -q --why -o plan >why.txt"
+expect 0 '' 'ptc show plan why >again.txt && cmp why.txt again.txt'
+expect 0 'zero = 1, given by the user (--parallel:1)' 'ptc show plan why'
+expect 0 'dp = 2, chosen by the planner' 'ptc show plan why'
+expect 0 'overlap = off, the default' 'ptc show plan why'
+expect 0 '' "ptc show plan why --format json >why.json; cmp why.json plan/why.json && python3 -c 'import json
+w = json.load(open(\"why.json\"))
+assert w[\"planner\"] and w[\"cluster\"] == \"local\" and w[\"devices\"] == 2 and w[\"objective\"] == \"time\", w
+d = {x[\"name\"]: x for x in w[\"decisions\"]}
+assert d[\"zero\"][\"by\"] == \"user\" and d[\"zero\"][\"alternatives\"][0][\"setting\"] == \"zero=auto\", d[\"zero\"]
+assert d[\"tp\"][\"by\"] == \"planner\" and d[\"overlap\"][\"by\"] == \"default\"
+# Nothing else is better, but what was forbidden may be; what is told of another choice is consistent.
+for name, x in d.items():
+  for a in x[\"alternatives\"]:
+    assert a[\"outcome\"] in (\"possible\", \"memory\", \"impossible\"), a
+    if a[\"outcome\"] == \"possible\":
+      assert abs(a[\"step_s\"] / w[\"best\"][\"step_s\"] - 1 - a[\"loss\"]) < 1e-6, a
+      assert a[\"loss\"] > -1e-9 or x[\"by\"] == \"user\", a
+      assert a[\"loss\"] < 1e-6 or a[\"cause_s\"] > 0, a
+assert {m[\"choice\"] for m in w[\"meshes\"]} >= {w[\"best\"][\"choice\"]}'"
+expect 0 '"why": {' "ptc $samples/tiny.ptm --cluster local:2 -n --why --format json"
+expect 0 'made without a planner (--cluster), for 2 ranks' \
+  "ptc $samples/tiny.ptm --parallel dp=2 -q -o own && ptc show own why"
+expect 0 'dp = 2, given by the user (--parallel:1)' 'ptc show own why'
+expect 0 '' 'ptc show own why --format json | grep -q "\"planner\": false"'
+expect 2 'why has no --format csv' 'ptc show own why --format csv'
+expect 1 '[broken-why]' 'echo "{" >own/why.json; ptc show own why'
+expect 1 '[broken-why]' 'echo "[1]" >own/why.json; ptc show own why --format json'
+
 # A block of one's own, with room for some of what is kept: recomputation of some turns is predicted, of all is made.
 cat >small.ptm <<'END'
 device small_cpu {
