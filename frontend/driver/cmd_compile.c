@@ -1,6 +1,7 @@
 // `ptc MODEL.ptm` and `ptc check`: from a model to a plan folder, or to errors.
 #include <getopt.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,10 @@ static const char usage[] =
     "what "
     "is\n"
     "                         not given of the split is chosen for it\n"
-    "  --objective=WHAT       of that choice: time (default), cost, memory\n"
+    "  --objective=WHAT       of that choice: time (default), cost, memory, or devices: as few of\n"
+    "                         the cluster's as do\n"
+    "  --within=TIME          with devices: how long a step may take (2s, 500ms); otherwise the\n"
+    "                         model has to fit, however long it takes\n"
     "  --why                  prints each choice, its alternatives and what they lose; later\n"
     "                         `ptc show PLAN why` does\n"
     "  --why-not=SETTINGS     what a split with these settings (tp=4,pp=2) would lose; may be "
@@ -88,6 +92,8 @@ typedef struct arguments_s {
   const char *why_not[16];
   int32_t num_why_not;
   ptc_objective_t objective;
+  const char *within;
+  double within_s;
   int64_t world;
   ptc_planner_t planner;  // with a cluster
   char *why_text;         // why.json of the plan
@@ -99,6 +105,7 @@ enum {
   OPT_WORLD,
   OPT_CLUSTER,
   OPT_OBJECTIVE,
+  OPT_WITHIN,
   OPT_WHY,
   OPT_WHY_NOT,
   OPT_FORMAT,
@@ -118,6 +125,7 @@ static const struct option long_options[] = {
     {"world", required_argument, NULL, OPT_WORLD},
     {"cluster", required_argument, NULL, OPT_CLUSTER},
     {"objective", required_argument, NULL, OPT_OBJECTIVE},
+    {"within", required_argument, NULL, OPT_WITHIN},
     {"why", no_argument, NULL, OPT_WHY},
     {"why-not", required_argument, NULL, OPT_WHY_NOT},
     {"format", required_argument, NULL, OPT_FORMAT},
@@ -149,7 +157,25 @@ static int read_objective(arguments_t *args) {
       args->objective = (ptc_objective_t)i;
       return -1;
     }
-  return usage_error("--objective is time, cost or memory, not \"%s\"", optarg);
+  return usage_error("--objective is time, cost, memory or devices, not \"%s\"", optarg);
+}
+
+// "2s", "500ms", "2 min"; seconds without a unit.
+static bool read_seconds(const char *text, double *out) {
+  static const struct {
+    const char *name;
+    double seconds;
+  } units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"min", 60}, {"h", 3600}};
+  char *end;
+  const double number = strtod(text, &end);
+  if (end == text || !isfinite(number) || number <= 0) return false;
+  end += strspn(end, " ");
+  for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
+    if (strcmp(end, units[i].name) == 0) {
+      *out = number * units[i].seconds;
+      return true;
+    }
+  return false;
 }
 
 static bool is_pass(const char *name) { return ptc_pass_find(name) != NULL; }
@@ -168,6 +194,11 @@ static int read_option(int option, char *const *argv, arguments_t *args) {
       return -1;
     case OPT_CLUSTER: args->cluster = optarg; return -1;
     case OPT_OBJECTIVE: return read_objective(args);
+    case OPT_WITHIN:
+      if (!read_seconds(optarg, &args->within_s))
+        return usage_error("--within takes a time such as 2s or 500ms, not \"%s\"", optarg);
+      args->within = optarg;
+      return -1;
     case OPT_WHY: args->why = true; return -1;
     case OPT_WHY_NOT:
       if (args->num_why_not == (int32_t)(sizeof(args->why_not) / sizeof(*args->why_not)))
@@ -439,12 +470,13 @@ static ptc_status_t find_planner(arguments_t *args, ptc_diag_t *diag, const ptc_
                                  ptc_arena_t *arena) {
   ptc_cluster_t *cluster;
   PTC_TRY(find_cluster(args, diag, ast, arena, &cluster));
-  if (!cluster && (args->why || args->num_why_not > 0))
-    return ptc_error(
-        diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "no-cluster",
-        "--why and --why-not need a cluster: --cluster NAME:NODES (`ptc clusters` lists them)");
+  if (!cluster && (args->why || args->num_why_not > 0 || args->objective != PTC_OBJECTIVE_TIME))
+    return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "no-cluster",
+                     "--why, --why-not and --objective need a cluster: --cluster NAME:NODES (`ptc "
+                     "clusters` lists them)");
   if (!cluster) return PTC_OK;
-  args->planner = (ptc_planner_t){.cluster = cluster, .objective = args->objective, .arena = arena};
+  args->planner = (ptc_planner_t){
+      .cluster = cluster, .objective = args->objective, .within_s = args->within_s, .arena = arena};
   args->pass.choose = ptc_planner_choose_hook;
   args->pass.planner = &args->planner;
   if (args->plan_only && !args->pass.stop_after) args->pass.stop_after = "choose-mesh";
@@ -499,6 +531,8 @@ static int compile_main(int argc, char **argv, arguments_t *args) {
     if (exit_status >= 0) return exit_status;
   }
   if (optind == argc) return usage_error("%s", "no input file");
+  if (args->within && args->objective != PTC_OBJECTIVE_DEVICES)
+    return usage_error("--within %s goes with --objective devices", args->within);
   if (args->output && args->pass.stop_after)
     return usage_error("-o %s: with --stop-after there is no plan to write", args->output);
   ptc_interrupt_install();

@@ -43,8 +43,9 @@ static void print_memory(const ptc_prediction_t *m, FILE *out) {
 
 void ptc_plan_report(const ptc_planner_t *p, FILE *out) {
   const ptc_candidate_t *best = &p->found.best;
-  fprintf(out, "ptc: planned for %s, %" PRId64 " devices: ", p->cluster->name,
-          p->cluster->num_devices);
+  fprintf(out, "ptc: planned for %s, %" PRId64, p->cluster->name, p->devices);
+  if (p->devices < p->cluster->num_devices) fprintf(out, " of %" PRId64, p->cluster->num_devices);
+  fprintf(out, " devices: ");
   print_choice(p, &best->choice, out);
   fprintf(out, "\n");
   print_time(&best->predicted, out);
@@ -131,12 +132,13 @@ ptc_status_t ptc_plan_report_json(const ptc_planner_t *p, json_t *why, FILE *out
   json_t *others = json_array();
   for (int32_t i = 0; i < p->found.num_top; i++)
     json_array_append_new(others, ptc_why_candidate(p, &p->found.top[i]));
-  json_t *all = json_pack("{s:s, s:I, s:s, s:o, s:f, s:f, s:I, s:I, s:o}", "cluster",
-                          p->cluster->name, "devices", (json_int_t)p->cluster->num_devices,
-                          "objective", ptc_objective_names[p->objective], "best",
-                          ptc_why_candidate(p, &p->found.best), "bound", p->found.bound, "seconds",
-                          p->seconds[0] + p->seconds[1], "layouts", (json_int_t)p->found.layouts,
-                          "predictions", (json_int_t)p->found.predictions, "meshes", others);
+  json_t *all =
+      json_pack("{s:s, s:I, s:I, s:s, s:o, s:f, s:f, s:I, s:I, s:o}", "cluster", p->cluster->name,
+                "devices", (json_int_t)p->cluster->num_devices, "used", (json_int_t)p->devices,
+                "objective", ptc_objective_names[p->objective], "best",
+                ptc_why_candidate(p, &p->found.best), "bound", p->found.bound, "seconds",
+                p->seconds[0] + p->seconds[1], "layouts", (json_int_t)p->found.layouts,
+                "predictions", (json_int_t)p->found.predictions, "meshes", others);
   if (why) json_object_set(all, "why", why);
   const bool ok = all && json_dumpf(all, out, JSON_INDENT(1)) == 0 && fputc('\n', out) != EOF;
   json_decref(all);

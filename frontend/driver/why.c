@@ -34,9 +34,7 @@ json_t *ptc_why_candidate(const ptc_planner_t *p, const ptc_candidate_t *c) {
 
 ptc_status_t ptc_why_search(const ptc_planner_t *p, const ptc_fixed_t *fixed, ptc_arena_t *arena,
                             ptc_search_result_t *out) {
-  int64_t devices = 1;
-  for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) devices *= p->found.best.choice.size[a];
-  return ptc_search(p->work, p->cluster, p->stack, fixed, devices, p->objective, arena, out);
+  return ptc_search(p->work, p->cluster, p->stack, fixed, p->devices, p->objective, arena, out);
 }
 
 // Which part of a step grows most, and by how many seconds; NULL: none does.
@@ -77,6 +75,10 @@ json_t *ptc_why_alternative(const ptc_planner_t *p, const char *setting,
   if (!other->feasible) {
     json_object_set_new(all, "short_bytes", json_real(a->memory_bytes - a->capacity_bytes));
     return all;
+  }
+  if (p->within_s > 0 && a->step_s > p->within_s) {
+    json_object_set_new(all, "outcome", json_string("late"));
+    json_object_set_new(all, "late_s", json_real(a->step_s - p->within_s));
   }
   double seconds;
   const char *cause = cause_of(a, &p->found.best.predicted, &seconds);
@@ -145,6 +147,28 @@ static bool decide_int(why_t *w, const char *name, int64_t value, bool fixed,
   return decide(w, name, text, fixed, freed);
 }
 
+// The counts beside the least one: what the smaller lacks, what the larger gains.
+static void add_devices(why_t *w) {
+  const ptc_planner_t *p = w->p;
+  if (p->objective != PTC_OBJECTIVE_DEVICES) return;
+  decide_int(w, "devices", p->devices, false, NULL);
+  int64_t before = 0;
+  for (int64_t n = ptc_devices_after(p->cluster, 0); n > 0 && n < p->devices;
+       n = ptc_devices_after(p->cluster, n))
+    before = n;
+  const int64_t others[2] = {before, ptc_devices_after(p->cluster, p->devices)};
+  for (int i = 0; i < 2; i++) {
+    if (others[i] == 0) continue;
+    ptc_arena_t arena = {0};
+    ptc_search_result_t *other = PTC_ARENA_NEW(&arena, ptc_search_result_t);
+    const ptc_status_t status = ptc_search(p->work, p->cluster, p->stack, &p->fixed, others[i],
+                                           p->objective, &arena, other);
+    const char *setting = ptc_arena_printf(&arena, "devices=%" PRId64, others[i]);
+    json_array_append_new(w->alternatives, ptc_why_alternative(p, setting, other, status));
+    ptc_arena_deinit(&arena);
+  }
+}
+
 static void add_sizes(why_t *w) {
   const ptc_choice_t *c = &w->p->found.best.choice;
   for (int32_t a = PTC_NUM_DEVICE_AXES - 1; a >= 0; a--) {
@@ -154,7 +178,7 @@ static void add_sizes(why_t *w) {
     if (!decide_int(w, name, c->size[a], w->p->fixed.size[a] > 0, &freed)) continue;
     const int64_t others[2] = {c->size[a] / 2, c->size[a] * 2};
     for (int i = 0; i < 2; i++) {
-      if (others[i] < 1 || w->p->cluster->num_devices % others[i]) continue;
+      if (others[i] < 1 || w->p->devices % others[i]) continue;
       if (a == PTC_AXIS_EP && c->size[a] == 1 && c->size[PTC_AXIS_DP] == 1) continue;
       ptc_fixed_t with = w->p->fixed;
       with.size[a] = others[i];
@@ -279,6 +303,7 @@ static void add_rest(why_t *w) {
 
 json_t *ptc_why_new(const ptc_planner_t *p, const ptc_module_t *module) {
   why_t w = {.p = p, .module = module, .decisions = json_array()};
+  add_devices(&w);
   add_sizes(&w);
   add_names(&w);
   add_memory(&w);
@@ -291,11 +316,12 @@ json_t *ptc_why_new(const ptc_planner_t *p, const ptc_module_t *module) {
     json_object_set_new(mesh, "loss", json_real(p->found.top[i].value / p->found.best.value - 1));
     json_array_append_new(meshes, mesh);
   }
-  return json_pack("{s:b, s:s, s:I, s:s, s:f, s:f, s:o, s:o, s:o}", "planner", 1, "cluster",
-                   p->cluster->name, "devices", (json_int_t)p->cluster->num_devices, "objective",
-                   ptc_objective_names[p->objective], "value", p->found.best.value, "bound",
-                   p->found.bound, "best", ptc_why_candidate(p, &p->found.best), "decisions",
-                   w.decisions, "meshes", meshes);
+  return json_pack("{s:b, s:s, s:I, s:I, s:s, s:f, s:f, s:o, s:o, s:o}", "planner", 1, "cluster",
+                   p->cluster->name, "devices", (json_int_t)p->cluster->num_devices, "used",
+                   (json_int_t)p->devices, "objective", ptc_objective_names[p->objective], "value",
+                   p->found.best.value, "bound", p->found.bound, "best",
+                   ptc_why_candidate(p, &p->found.best), "decisions", w.decisions, "meshes",
+                   meshes);
 }
 
 json_t *ptc_why_of_settings(const ptc_plan_t *plan) {

@@ -60,6 +60,7 @@ void ptc_why_print_alternative(const json_t *a, FILE *out) {
             text_of(a, "choice"));
     return;
   }
+  if (strcmp(outcome, "late") == 0) fprintf(out, "%.4g s too long: ", number_of(a, "late_s"));
   fprintf(out, "%+.1f %%: %.4g s, %.2f GB", 100 * number_of(a, "loss"), number_of(a, "step_s"),
           number_of(a, "memory_bytes") / 1e9);
   if (json_object_get(a, "cause"))
@@ -87,15 +88,17 @@ static void print_decision(const json_t *d, FILE *out) {
 static void print_planned(const json_t *why, FILE *out) {
   static const char *const objectives[][2] = {{"time", "least time of a step"},
                                               {"cost", "least price of a token"},
-                                              {"memory", "least memory of the fullest device"}};
+                                              {"memory", "least memory of the fullest device"},
+                                              {"devices", "fewest devices, on them least time"}};
   const char *words = text_of(why, "objective");
   for (size_t i = 0; i < sizeof(objectives) / sizeof(*objectives); i++)
     if (strcmp(words, objectives[i][0]) == 0) words = objectives[i][1];
   const json_t *best = json_object_get(why, "best");
   fprintf(out, "why: each decision, and the best plan with another one\n");
-  fprintf(out, "  planned for %s, %.0f devices, %s: %.4g s, %.2f GB  (%s)\n",
-          text_of(why, "cluster"), number_of(why, "devices"), words, number_of(best, "step_s"),
-          number_of(best, "memory_bytes") / 1e9, text_of(best, "choice"));
+  fprintf(out, "  planned for %s, %.0f of %.0f devices, %s: %.4g s, %.2f GB  (%s)\n",
+          text_of(why, "cluster"), number_of(why, "used"), number_of(why, "devices"), words,
+          number_of(best, "step_s"), number_of(best, "memory_bytes") / 1e9,
+          text_of(best, "choice"));
 }
 
 void ptc_why_print(const json_t *why, FILE *out) {

@@ -89,6 +89,30 @@ static ptc_status_t no_room(const ptc_planner_t *p, ptc_module_t *module) {
   return status;
 }
 
+static ptc_status_t too_slow(const ptc_planner_t *p, ptc_module_t *module) {
+  const ptc_candidate_t *best = &p->found.best;
+  ptc_str_t words = {0};
+  ptc_choice_print(p->work, &best->choice, &words);
+  const ptc_status_t status =
+      ptc_error(module->diag, (ptc_loc_t){0}, PTC_INFEASIBLE, "too-slow",
+                "no number of devices up to %" PRId64
+                " makes a step within %.4g s: the fastest split (%s) takes %.4g s",
+                p->cluster->num_devices, p->within_s, words.data, best->predicted.step_s);
+  ptc_note(module->diag, (ptc_loc_t){0},
+           "give more devices or time, a smaller batch or sequence, or leave open what is fixed");
+  ptc_str_deinit(&words);
+  return status;
+}
+
+static ptc_status_t search(ptc_planner_t *p, int64_t world) {
+  p->devices = world;
+  if (p->objective != PTC_OBJECTIVE_DEVICES)
+    return ptc_search(p->work, p->cluster, p->stack, &p->fixed, world, p->objective, p->arena,
+                      &p->found);
+  return ptc_search_fewest(p->work, p->cluster, p->stack, &p->fixed, p->within_s, p->arena,
+                           &p->found, &p->devices);
+}
+
 // What was open is the planner's.
 static void note_origins(const ptc_planner_t *p, ptc_module_t *module) {
   const struct {
@@ -120,9 +144,13 @@ ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
     return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "no-mesh",
                      "%" PRId64 " ranks are asked for, but cluster \"%s\" has %" PRId64 " devices",
                      world, planner->cluster->name, planner->cluster->num_devices);
-  const ptc_status_t status =
-      ptc_search(planner->work, planner->cluster, planner->stack, &planner->fixed, world,
-                 planner->objective, planner->arena, &planner->found);
+  if (planner->objective == PTC_OBJECTIVE_DEVICES && ptc_attrs_find(&module->config, "world"))
+    return ptc_error(
+        module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "fixed-devices",
+        "the number of ranks is given (%" PRId64
+        "), and to be as small as possible: leave out --world or the objective devices",
+        world);
+  const ptc_status_t status = search(planner, world);
   planner->seconds[1] = now() - begin - planner->seconds[0];
   if (status == PTC_INFEASIBLE)
     return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INFEASIBLE, "no-mesh",
@@ -133,6 +161,7 @@ ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
                      world, planner->work->batch);
   PTC_TRY(status);
   if (!planner->found.feasible) return no_room(planner, module);
+  if (planner->devices == 0) return too_slow(planner, module);
   PTC_TRY(ptc_work_write_choice(planner->work, &planner->found.best.choice, module));
   note_origins(planner, module);
   return PTC_OK;

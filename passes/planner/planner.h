@@ -9,16 +9,19 @@ typedef struct ptc_planner_s {
   const ptc_cluster_t *cluster;
   const ptc_stack_t *stack;  // NULL: "ptc"
   ptc_objective_t objective;
+  double within_s;  // of the objective devices: how long a step may take; 0: as long as it likes
   // Results; they live in |arena|.
   ptc_arena_t *arena;
   ptc_work_t *work;
   ptc_fixed_t fixed;  // what the config said
   ptc_search_result_t found;
+  int64_t devices;    // that the choice uses
   double seconds[2];  // of reading the program, of searching
 } ptc_planner_t;
 
 // Searches, and writes the choice into |module|'s config. |module| is at the point where choose-mesh runs. Ids:
-// "no-mesh" where no split is possible, "out-of-memory" where none fits: by how much, and what would be nearest.
+// "no-mesh" where no split is possible, "out-of-memory" where none fits: by how much, and what would be nearest;
+// "too-slow" where none takes at most within_s, "fixed-devices" where their number is given and to be chosen.
 ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module);
 // The same as ptc_pass_options_t wants it.
 ptc_status_t ptc_planner_choose_hook(void *planner, ptc_module_t *module);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const ptc_objective_names[PTC_NUM_OBJECTIVES] = {"time", "cost", "memory"};
+const char *const ptc_objective_names[PTC_NUM_OBJECTIVES] = {"time", "cost", "memory", "devices"};
 
 const ptc_fixed_t ptc_fixed_nothing = {
     .zero = -1, .sequence_parallel = -1, .schedule = -1, .recompute = -1};

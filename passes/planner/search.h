@@ -5,9 +5,10 @@
 #include "passes/planner/predict.h"
 
 typedef enum ptc_objective_e {
-  PTC_OBJECTIVE_TIME,    // seconds of a step
-  PTC_OBJECTIVE_COST,    // price of a token; of the devices that are used
-  PTC_OBJECTIVE_MEMORY,  // bytes of the fullest device, then time
+  PTC_OBJECTIVE_TIME,     // seconds of a step
+  PTC_OBJECTIVE_COST,     // price of a token; of the devices that are used
+  PTC_OBJECTIVE_MEMORY,   // bytes of the fullest device, then time
+  PTC_OBJECTIVE_DEVICES,  // how many: ptc_search_fewest. Of given ones, time
   PTC_NUM_OBJECTIVES
 } ptc_objective_t;
 extern const char *const ptc_objective_names[PTC_NUM_OBJECTIVES];
@@ -47,5 +48,14 @@ typedef struct ptc_search_result_s {
 ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
                         const ptc_stack_t *stack, const ptc_fixed_t *fixed, int64_t devices,
                         ptc_objective_t objective, ptc_arena_t *arena, ptc_search_result_t *out);
+
+// Searches the least number of |cluster|'s devices, a part of one node or whole nodes, on which something fits and a step
+// takes at most |within_s| (0: however long): |out_devices|, and the fastest split of so many. 0 where none does:
+// |out| then is the fastest that fits, or what needs least memory. PTC_INFEASIBLE as ptc_search.
+ptc_status_t ptc_search_fewest(const ptc_work_t *work, const ptc_cluster_t *cluster,
+                               const ptc_stack_t *stack, const ptc_fixed_t *fixed, double within_s,
+                               ptc_arena_t *arena, ptc_search_result_t *out, int64_t *out_devices);
+// The next count that it tries after |devices|; 0: there is none.
+int64_t ptc_devices_after(const ptc_cluster_t *cluster, int64_t devices);
 
 #endif  // PTC_PASSES_PLANNER_SEARCH_H_

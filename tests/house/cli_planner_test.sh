@@ -32,7 +32,25 @@ expect 1 'has 8 devices [no-mesh]' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -
 expect 1 '[unknown-cluster]' "ptc $samples/gpt2.ptm --cluster dgx_x100:1 -n"
 expect 1 '[no-cluster]' "ptc $samples/gpt2.ptm -n --why"
 expect 1 '[setting]' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --why-not tp"
-expect 2 'is time, cost or memory' "ptc $samples/gpt2.ptm --objective speed"
+# The fewest devices that hold the model, or that are fast enough too.
+few="ptc $samples/llama3.ptm --cluster dgx-h100:4 -n --objective devices"
+expect 0 'planned for dgx_h100, 2 of 32 devices' "$few"
+expect 0 'devices=1                64' "$few --why"
+expect 0 '' "$few -q --within 6s --format json >few.json; python3 -c 'import json
+d = json.load(open(\"few.json\"))
+assert d[\"objective\"] == \"devices\" and d[\"devices\"] == 32 and 2 < d[\"used\"] < 32, d
+assert d[\"best\"][\"step_s\"] <= 6, d'"
+expect 0 'planned for dgx_h100, 16 of 32' "$few --within 6000ms"
+expect 0 's too long: +' "$few --within 6s --why"
+expect 1 'the fastest split (' "$few --within 1ms"
+expect 1 '[too-slow]' "$few --within 1ms"
+expect 1 '[out-of-memory]' "$few --set d=32768 --set ffn=65536"
+expect 1 '[fixed-devices]' "$few --world 8"
+expect 1 '[no-cluster]' "ptc $samples/gpt2.ptm -n --objective devices"
+expect 2 'goes with --objective devices' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --within 2s"
+expect 2 'takes a time such as 2s' "$few --within 2x"
+expect 2 'takes a time such as 2s' "$few --within=-1s"
+expect 2 'is time, cost, memory or devices' "ptc $samples/gpt2.ptm --objective speed"
 expect 2 'is text or json' "ptc $samples/gpt2.ptm --format xml"
 
 # --- a plan of this machine, as chosen
