@@ -233,8 +233,10 @@ void lower_check_directives(lower_t *L, const ptc_item_t *item) {
     else if (!find_path(L, path, true))
       LOWER_ERROR(L, item->cuts[i].loc, "unknown-path", "no turn of a repeat has the path \"%s\"",
                   path);
-    else
+    else {
       append_to_list(L, "cut", path);
+      lower_note_origin(L, "cut", NULL, item->cuts[i].loc);
+    }
   }
 }
 

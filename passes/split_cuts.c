@@ -12,7 +12,7 @@
 enum { MAX_REPEATS = 256 };
 
 typedef struct atom_s {
-  ptc_cut_t at;  // the cut before it
+  ptc_split_cut_t at;  // the cut before it
   double cost;
 } atom_t;
 
@@ -65,7 +65,7 @@ static void find_atoms(cuts_t *c, ptc_arena_t *arena) {
   for (int32_t r = 0; r <= c->num_forward; r++) {
     // What stands between two repeats goes with the turns before it or after it: the cut before it is the one after
     // the last turn of the repeat before.
-    const ptc_cut_t before = {r - 1, r > 0 ? ptc_op_int(c->forward[r - 1], "count") : 0};
+    const ptc_split_cut_t before = {r - 1, r > 0 ? ptc_op_int(c->forward[r - 1], "count") : 0};
     if (any[r]) c->atoms[c->num_atoms++] = (atom_t){before, outside[r]};
     if (r == c->num_forward) break;
     const int64_t count = ptc_op_int(c->forward[r], "count");
@@ -139,14 +139,14 @@ static bool is_inside_turn(const cuts_t *c, const ptc_op_t *repeat, const ptc_gl
 }
 
 // The first turn of a repeat that takes a parameter which |path| names: "block.8" is turn 8 of `block`.
-static bool find_turn(const cuts_t *c, const char *path, ptc_cut_t *out, bool *out_inside) {
+static bool find_turn(const cuts_t *c, const char *path, ptc_split_cut_t *out, bool *out_inside) {
   for (int32_t r = 0; r < c->num_forward; r++) {
     const ptc_op_t *repeat = c->forward[r];
     for (int64_t turn = 0; turn < ptc_op_int(repeat, "count"); turn++)
       for (int32_t i = repeat->num_carry; i < repeat->num_operands; i++) {
         const ptc_global_t *global = param_of(c, repeat->operands[i]);
         if (!global || !fits_turn(global, path, turn)) continue;
-        *out = (ptc_cut_t){r, turn};
+        *out = (ptc_split_cut_t){r, turn};
         *out_inside = is_inside_turn(c, repeat, global);
         return true;
       }
@@ -154,7 +154,28 @@ static bool find_turn(const cuts_t *c, const char *path, ptc_cut_t *out, bool *o
   return false;
 }
 
-static bool is_before(ptc_cut_t a, ptc_cut_t b) {
+bool ptc_split_find_cut(const ptc_func_t *train, const char *path, ptc_split_cut_t *out) {
+  cuts_t c = {.func = train};
+  c.num_forward = ptc_split_forward_repeats(train, c.forward, MAX_REPEATS);
+  bool inside = false;
+  return find_turn(&c, path, out, &inside) && !inside;
+}
+
+// "1:8": before turn 8 of repeat 1, or after its last one.
+static bool find_number(const cuts_t *c, const char *text, ptc_split_cut_t *out) {
+  int32_t repeat;
+  int64_t turn;
+  int end = 0;
+  if (sscanf(text, "%" SCNd32 ":%" SCNd64 "%n", &repeat, &turn, &end) != 2 || text[end] != '\0')
+    return false;
+  if (repeat < 0 || repeat >= c->num_forward || turn < 0 ||
+      turn > ptc_op_int(c->forward[repeat], "count"))
+    return false;
+  *out = (ptc_split_cut_t){repeat, turn};
+  return true;
+}
+
+static bool is_before(ptc_split_cut_t a, ptc_split_cut_t b) {
   return a.repeat != b.repeat ? a.repeat < b.repeat : a.turn < b.turn;
 }
 
@@ -167,9 +188,9 @@ static ptc_status_t read_cuts(cuts_t *c, const char *list) {
     char path[256];
     snprintf(path, sizeof(path), "%.*s", (int)len, list);
     list += len + strspn(list + len, "; ");
-    ptc_cut_t cut;
+    ptc_split_cut_t cut;
     bool inside = false;
-    if (!find_turn(c, path, &cut, &inside))
+    if (!find_number(c, path, &cut) && !find_turn(c, path, &cut, &inside))
       return ptc_error(diag, c->func->loc, PTC_INVALID_INPUT, "split-cut",
                        "cut %s: no turn of a repeat is called so", path);
     if (inside)

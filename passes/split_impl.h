@@ -9,22 +9,14 @@
 #include "ir/base/vec.h"
 #include "passes/split_stages.h"
 
-enum { PTC_SPLIT_MAX_PARTS = 64 };
-
 typedef enum ptc_phase_e { PTC_PHASE_F, PTC_PHASE_B, PTC_PHASE_W } ptc_phase_t;
-
-// Before turn |turn| of forward repeat |repeat| (by number in the loop).
-typedef struct ptc_cut_s {
-  int32_t repeat;
-  int64_t turn;
-} ptc_cut_t;
 
 typedef struct ptc_split_s {
   ptc_pass_ctx_t *ctx;
   ptc_module_t *module;  // of one stage, at first a copy of the whole
   int32_t num_stages, num_chunks, num_parts, stage;
   bool split_w;
-  ptc_cut_t cuts[PTC_SPLIT_MAX_PARTS];
+  ptc_split_cut_t cuts[PTC_SPLIT_MAX_PARTS];
   int32_t num_cuts;
   const ptc_schedule_t *train, *eval;
 } ptc_split_t;
@@ -38,7 +30,7 @@ int32_t ptc_split_part_at(const ptc_split_t *split, int32_t repeat, int64_t turn
 
 // Says of every op of the loop of |func| its phase, and its part or (attribute "turn_part") the part of each turn.
 ptc_status_t ptc_split_place(const ptc_split_t *split, ptc_func_t *func);
-// The forward repeats of the loop, in order; at most |max|. Returns their number.
+// The forward repeats of the loop, or of |func| where it has none, in order; at most |max|. Returns their number.
 int32_t ptc_split_forward_repeats(const ptc_func_t *func, ptc_op_t **out_repeats, int32_t max);
 
 // --- split_turns.c

@@ -34,8 +34,9 @@ static bool is_turns(const ptc_op_t *op) {
 
 int32_t ptc_split_forward_repeats(const ptc_func_t *func, ptc_op_t **out_repeats, int32_t max) {
   const ptc_op_t *loop = ptc_split_find_loop(func);
+  const ptc_block_t *body = loop ? loop->body : func->body;
   int32_t count = 0;
-  for (ptc_op_t *op = loop ? loop->body->first : NULL; op && count < max; op = op->next) {
+  for (ptc_op_t *op = body->first; op && count < max; op = op->next) {
     if (!is_turns(op)) continue;
     if (ptc_op_bool(op, "reverse")) break;
     out_repeats[count++] = op;

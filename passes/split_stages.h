@@ -5,6 +5,20 @@
 #include "passes/pass.h"
 #include "passes/schedule.h"
 
+enum { PTC_SPLIT_MAX_PARTS = 64 };
+
+// A cut before turn |turn| of forward repeat |repeat|, by number among the repeats of the forward pass. With the number of
+// its turns for |turn| what stands after the repeat is behind the cut, too. Config cut is a list of these ("0:8; 1:2")
+// or of paths of turns ("block.8").
+typedef struct ptc_split_cut_s {
+  int32_t repeat;
+  int64_t turn;
+} ptc_split_cut_t;
+
+// The cut that |path| names in |train|, before or after microbatch. False: no turn is called so, or it is not the first of
+// the several that one turn of the repeat makes.
+bool ptc_split_find_cut(const ptc_func_t *train, const char *path, ptc_split_cut_t *out);
+
 // A module per stage. Its functions, with the chunk's number after a point where it is not 0 ("train.f.1"):
 //   init                      the parameters that live here
 //   train.begin               once per step, before all micro-batches: what does not depend on them

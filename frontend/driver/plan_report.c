@@ -7,6 +7,7 @@
 
 #include "frontend/driver/units.h"
 #include "ir/base/str.h"
+#include "passes/planner/cuts.h"
 
 static void print_choice(const ptc_planner_t *p, const ptc_choice_t *choice, FILE *out) {
   ptc_str_t text = {0};
@@ -41,6 +42,15 @@ static void print_memory(const ptc_prediction_t *m, FILE *out) {
           m->temp_bytes / 1e9, m->fixed_bytes / 1e9);
 }
 
+static void print_cuts(const ptc_planner_t *p, FILE *out) {
+  const ptc_choice_t *choice = &p->found.best.choice;
+  if (!choice->cuts) return;
+  ptc_str_t text = {0};
+  ptc_cuts_print(p->work, choice, &text);
+  fprintf(out, "  %s     %s\n", choice->chunks > 1 ? "parts " : "stages", text.data);
+  ptc_str_deinit(&text);
+}
+
 void ptc_plan_report(const ptc_planner_t *p, FILE *out) {
   const ptc_candidate_t *best = &p->found.best;
   fprintf(out, "ptc: planned for %s, %" PRId64, p->cluster->name, p->devices);
@@ -50,6 +60,7 @@ void ptc_plan_report(const ptc_planner_t *p, FILE *out) {
   fprintf(out, "\n");
   print_time(&best->predicted, out);
   print_memory(&best->predicted, out);
+  print_cuts(p, out);
   fprintf(out,
           "  search     %" PRId64 " layouts, %" PRId64 " predictions, %" PRId64 " pruned, %.3f s\n",
           p->found.layouts, p->found.predictions, p->found.pruned, p->seconds[0] + p->seconds[1]);

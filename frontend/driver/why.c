@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "ir/base/str.h"
+#include "passes/planner/cuts.h"
+#include "passes/split_stages.h"
 
 // --- one choice
 
@@ -27,6 +29,11 @@ json_t *ptc_why_candidate(const ptc_planner_t *p, const ptc_candidate_t *c) {
       "exposed_s", exposed, "bubble_s", t->bubble_s, "optimizer_s", t->optimizer_s, "memory_bytes",
       t->memory_bytes, "capacity_bytes", t->capacity_bytes);
   ptc_str_deinit(&text);
+  json_t *cuts = json_array();
+  for (int32_t i = 0; i < c->choice.num_cuts; i++)
+    json_array_append_new(cuts, json_integer(c->choice.cuts[i]));
+  if (c->choice.cuts) json_object_set(all, "cuts", cuts);
+  json_decref(cuts);
   return all;
 }
 
@@ -265,10 +272,33 @@ static void add_batches(why_t *w) {
   weigh(w, &with, "sequence_parallel", c->sequence_parallel ? "off" : "on");
 }
 
+// Where the pipeline is cut: beside the cuts with as many turns in each part.
+static void add_cuts(why_t *w) {
+  const ptc_choice_t *c = &w->p->found.best.choice;
+  if (!c->cuts) return;
+  ptc_str_t text = {0};
+  ptc_cuts_print(w->p->work, c, &text);
+  ptc_fixed_t freed = w->p->fixed;
+  freed.cuts = NULL;
+  freed.num_cuts = 0;
+  if (decide(w, "cut", text.data, w->p->given_cuts, &freed)) {
+    int64_t turns = 0, even[PTC_SPLIT_MAX_PARTS];
+    for (int32_t i = 0; i < w->p->work->num_pieces; i++)
+      if (w->p->work->pieces[i].count > 1) turns += w->p->work->pieces[i].count;
+    for (int32_t i = 0; i < c->num_cuts; i++) even[i] = turns * (i + 1) / (c->num_cuts + 1);
+    ptc_fixed_t with = w->p->fixed;
+    with.cuts = even;
+    with.num_cuts = c->num_cuts;
+    weigh(w, &with, "cut", "even");
+  }
+  ptc_str_deinit(&text);
+}
+
 static void add_schedule(why_t *w) {
   const ptc_fixed_t *fixed = &w->p->fixed;
   const ptc_choice_t *c = &w->p->found.best.choice;
   if (c->size[PTC_AXIS_PP] == 1) return;
+  add_cuts(w);
   ptc_fixed_t freed = *fixed;
   freed.schedule = -1;
   freed.chunks = 0;

@@ -6,6 +6,8 @@
 #include <time.h>
 
 #include "ir/base/str.h"
+#include "passes/planner/cuts.h"
+#include "passes/split_stages.h"
 
 // --- the config
 
@@ -27,6 +29,7 @@ static void read_fixed(const ptc_module_t *module, const ptc_work_t *work, ptc_f
   const char *recompute = ptc_attrs_string(config, "recompute", NULL);
   for (int32_t i = 0; recompute && i < PTC_NUM_RECOMPUTE_MODES; i++)
     if (strcmp(recompute, ptc_recompute_names[i]) == 0) out->recompute = i;
+  out->most_parts = PTC_SPLIT_MAX_PARTS;
   const char *names = ptc_attrs_string(config, "tp_dims", NULL);
   if (!names) return;
   out->has_names = true;
@@ -113,6 +116,35 @@ static ptc_status_t search(ptc_planner_t *p, int64_t world) {
                            &p->found, &p->devices);
 }
 
+// Cuts that were given are for so many parts; the search takes them if it can predict what they part.
+static void read_cuts(ptc_planner_t *p, ptc_module_t *module) {
+  const char *list = ptc_attrs_string(&module->config, "cut", "");
+  p->given_cuts = *list != '\0';
+  if (!p->given_cuts) return;
+  p->fixed.num_cuts = ptc_cuts_read(p->work, module, p->arena, &p->fixed.cuts);
+  if (p->fixed.num_cuts > 0) return;
+  p->fixed.num_cuts = 0;
+  p->fixed.cuts = NULL;
+  ptc_warning(
+      module->diag, (ptc_loc_t){0}, "planner-cuts",
+      "what the cuts (%s) part is not predicted, but parts of equal time: every part has to "
+      "begin at another turn of a repeat",
+      list);
+}
+
+// The plan is to have the cuts of the prediction.
+static void write_cuts(ptc_planner_t *p, ptc_module_t *module) {
+  ptc_choice_t *choice = &p->found.best.choice;
+  if (p->given_cuts) return;
+  ptc_cuts_settle(p->work, p->cluster, p->stack, p->arena, choice);
+  if (!choice->cuts) return;
+  ptc_str_t text = {0};
+  ptc_cuts_write(p->work, choice, &text);
+  ptc_attrs_set_string(module, &module->config, "cut", text.data);
+  ptc_module_set_origin(module, "train.cut", NULL, "planner");
+  ptc_str_deinit(&text);
+}
+
 // What was open is the planner's.
 static void note_origins(const ptc_planner_t *p, ptc_module_t *module) {
   const struct {
@@ -138,6 +170,7 @@ ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
   const double begin = now();
   PTC_TRY(ptc_work_new(module, planner->arena, &planner->work));
   read_fixed(module, planner->work, &planner->fixed);
+  read_cuts(planner, module);
   const int64_t world = ptc_attrs_int(&module->config, "world", planner->cluster->num_devices);
   planner->seconds[0] = now() - begin;
   if (world > planner->cluster->num_devices)
@@ -163,6 +196,7 @@ ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
   if (!planner->found.feasible) return no_room(planner, module);
   if (planner->devices == 0) return too_slow(planner, module);
   PTC_TRY(ptc_work_write_choice(planner->work, &planner->found.best.choice, module));
+  write_cuts(planner, module);
   note_origins(planner, module);
   return PTC_OK;
 }

@@ -14,6 +14,7 @@ typedef struct ptc_planner_s {
   ptc_arena_t *arena;
   ptc_work_t *work;
   ptc_fixed_t fixed;  // what the config said
+  bool given_cuts;    // the config has cuts
   ptc_search_result_t found;
   int64_t devices;    // that the choice uses
   double seconds[2];  // of reading the program, of searching

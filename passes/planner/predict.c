@@ -438,14 +438,19 @@ static void turn_costs(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *
   }
 }
 
+bool ptc_predict_parts(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
+                       const ptc_choice_t *choice, ptc_part_range_t *parts) {
+  double costs[PTC_MAX_PIECES];
+  turn_costs(pieces, times, costs);
+  return ptc_predict_cuts(pieces, choice, costs, choice->size[PTC_AXIS_PP] * choice->chunks, parts);
+}
+
 bool ptc_predict_stages(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
                         const ptc_choice_t *choice, ptc_stage_pieces_t *out) {
   const int64_t num_stages = choice->size[PTC_AXIS_PP], num_parts = num_stages * choice->chunks;
   if (num_stages > PTC_MAX_STAGES || num_parts > PTC_MAX_PARTS) return false;
-  double costs[PTC_MAX_PIECES];
   ptc_part_range_t parts[PTC_MAX_PARTS];
-  turn_costs(pieces, times, costs);
-  if (!ptc_predict_cuts(pieces, choice, costs, num_parts, parts)) return false;
+  if (!ptc_predict_parts(pieces, times, choice, parts)) return false;
   count_all(pieces, parts, num_parts, num_stages, out);
   return true;
 }

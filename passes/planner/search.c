@@ -560,6 +560,8 @@ static void try_schedules(search_t *s, const layout_t *layout, ptc_choice_t choi
     const int64_t most_chunks = in_chunks ? turns / pp : 1;
     for (int64_t v = in_chunks && s->fixed->chunks != 1 ? 2 : 1; v <= most_chunks; v++) {
       if (!open_or(s->fixed->chunks, v) || pp * v > turns + (pp == 1)) continue;
+      if (s->fixed->cuts && pp * v != s->fixed->num_cuts + 1) continue;
+      if (s->fixed->most_parts > 0 && pp * v > s->fixed->most_parts) continue;
       const double idle =
           (double)(pp - 1) / ((double)m * (double)v) * idle_share(layout, choice.schedule);
       const double seconds = layout->work * (1 + idle) + 2 * hop * (double)(m * v);

@@ -21,7 +21,8 @@ typedef struct ptc_fixed_s {
   bool has_names;
   uint32_t names;  // on tp in every piece
   int32_t num_cuts;
-  const int64_t *cuts;  // NULL: open
+  const int64_t *cuts;  // NULL: open; else pp times chunks is one more than they are
+  int64_t most_parts;   // pp times chunks at most; 0: any number
 } ptc_fixed_t;
 extern const ptc_fixed_t ptc_fixed_nothing;
 

@@ -26,6 +26,7 @@ typedef struct ptc_work_name_s {
 typedef struct ptc_work_piece_s {
   const char *name;  // of the region's bundles, "block"; else "begin", "between", "end"
   int64_t count;     // turns; 1 outside of repeats
+  int32_t repeat;    // its number among the repeats of the forward pass, as split_stages.h counts; -1: none
 } ptc_work_piece_t;
 
 typedef struct ptc_work_impl_s ptc_work_impl_t;
@@ -140,8 +141,8 @@ void ptc_form_end(ptc_form_t *form);
 uint64_t ptc_layout_params_hash(const ptc_work_t *work, const ptc_choice_t *choice);
 
 // Writes |choice| into the config of |module| (axes, zero, micro_batch, recompute, schedule, a shard statement for each
-// parameter that lies on tp), so that the passes make what the pieces say. Cuts and recompute_turns are the
-// caller's. PTC_INFEASIBLE where ptc_layout_pieces says so.
+// parameter that lies on tp), so that the passes make what the pieces say. Cuts (cuts.h) and recompute_turns are
+// the caller's. PTC_INFEASIBLE where ptc_layout_pieces says so.
 ptc_status_t ptc_work_write_choice(const ptc_work_t *work, const ptc_choice_t *choice,
                                    ptc_module_t *module);
 

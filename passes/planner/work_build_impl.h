@@ -27,6 +27,7 @@ typedef struct ptc_wbuild_s {
   ptc_op_t *loop;     // over micro-batches; NULL: there is none
   ptc_block_t *body;  // what a micro-batch runs
   ptc_op_t *forward[PTC_WORK_MAX_REPEATS];
+  int32_t forward_at[PTC_WORK_MAX_REPEATS];  // its number among the repeats of the forward pass
   int32_t num_forward;
   ptc_map_t needed;   // op -> itself
   ptc_map_t numbers;  // value -> its number + 1

@@ -26,10 +26,11 @@ void ptc_work_name_pieces(ptc_wbuild_t *b) {
   b->work->num_pieces = 2 * b->num_forward + 1;
   for (int32_t i = 0; i < b->work->num_pieces; i++) {
     ptc_work_piece_t *piece = &b->impl->all_pieces[i];
-    *piece = (ptc_work_piece_t){"between", 1};
+    *piece = (ptc_work_piece_t){"between", 1, -1};
     if (i % 2 == 1) {
       piece->name = name_of(b, b->forward[i / 2]);
       piece->count = ptc_op_int(b->forward[i / 2], "count");
+      piece->repeat = b->forward_at[i / 2];
     } else if (i == 0) {
       piece->name = b->num_forward ? "begin" : "all";
     } else if (i == 2 * b->num_forward) {

@@ -60,7 +60,9 @@ ptc_status_t ptc_work_find_ops(ptc_wbuild_t *b) {
     need_loop(b);
   else
     need_results(b);
+  int32_t number = -1;
   for (ptc_op_t *op = b->body->first; op; op = op->next) {
+    number += is_turns(op);
     if (!is_turns(op) || !ptc_map_get(&b->needed, op)) continue;
     if (ptc_op_bool(op, "reverse")) break;
     // A loop that only makes zeros is none of the model's.
@@ -69,6 +71,7 @@ ptc_status_t ptc_work_find_ops(ptc_wbuild_t *b) {
       return ptc_error(b->module->diag, op->loc, PTC_UNSUPPORTED, "planner-pieces",
                        "the model has more than %d repeats one after another",
                        PTC_WORK_MAX_REPEATS);
+    b->forward_at[b->num_forward] = number;
     b->forward[b->num_forward++] = op;
   }
   return PTC_OK;
