@@ -10,6 +10,8 @@
 //              arXiv:2205.05198); what is cheap is computed again, where that saves bytes
 //              With recompute_level, which stands for a budget of bytes: see recompute_budget.c
 //
+// With recompute_turns this holds for some turns alone: see recompute_turns.c
+//
 // A clone has the random stream of its original (same path, same turn) and a mark that cse
 // respects.
 #include <inttypes.h>
@@ -122,6 +124,7 @@ static ptc_status_t visit_block(const recompute_t *r, ptc_block_t *block) {
     next = op->next;
     if (op->opcode != PTC_OP_REPEAT) continue;
     ptc_op_t *forward = ptc_recompute_find_forward(op);
+    if (forward && ptc_recompute_keeps(op)) continue;
     if (forward && (!is_mode(r, "every") || ptc_op_int(op, "count") > r->period)) {
       const ptc_pair_t pair = {r->module, forward, op};
       PTC_TRY(visit_pair(r, &pair));
@@ -164,7 +167,6 @@ static ptc_status_t take_level(const recompute_t *r, ptc_block_t *block, int64_t
 }
 
 ptc_status_t ptc_pass_recompute(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
-  (void)ctx;
   recompute_t r = {.module = module};
   r.mode = ptc_attrs_string(&module->config, "recompute", "none");
   r.period = (int64_t)ptc_config_number(module, "recompute_every", 1);
@@ -179,10 +181,13 @@ ptc_status_t ptc_pass_recompute(ptc_pass_ctx_t *ctx, ptc_module_t *module) {
   if (is_mode(&r, "every") && ptc_attrs_int(&module->config, "pp", 1) > 1) return PTC_OK;
   ptc_func_t *train = ptc_module_find_func(module, "train");
   const int64_t level = ptc_attrs_int(&module->config, "recompute_level", -1);
+  const char *turns = ptc_attrs_string(&module->config, "recompute_turns", NULL);
+  if (train && turns && level < 0) PTC_TRY(ptc_recompute_divide(ctx, module, turns));
   if (train && is_mode(&r, "selective") && level >= 0)
     PTC_TRY(take_level(&r, train->body, level));
   else if (train)
     PTC_TRY(visit_block(&r, train->body));
+  if (train && turns) ptc_recompute_forget(module);
   ptc_simplify_dce(module);
   return PTC_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "ir/base/map.h"
 #include "ir/module.h"
+#include "passes/pass.h"
 
 // A region of the forward pass and its gradient, in one block. The gradient takes values that the
 // forward region collects as bundles: the saved values.
@@ -32,5 +33,13 @@ ptc_status_t ptc_recompute_every(const ptc_pair_t *pair, int64_t period);
 // for ptc_recompute_pair, to be freed by the caller. Returns the number of steps there are; a larger level takes all.
 int64_t ptc_recompute_order(const ptc_pair_t *pairs, int32_t num_pairs, int64_t level,
                             ptc_map_t *keeps);
+
+// Divides the repeats of the training step so that each part computes again or keeps what it saves, as config
+// recompute_turns (|list|) says; numbers in config cut follow. Where that cannot be, all compute again ("partial-recompute", a
+// warning).
+ptc_status_t ptc_recompute_divide(ptc_pass_ctx_t *ctx, ptc_module_t *module, const char *list);
+// Whether |repeat| is a part that keeps what it saves; and forgets that of all.
+bool ptc_recompute_keeps(const ptc_op_t *repeat);
+void ptc_recompute_forget(ptc_module_t *module);
 
 #endif  // PTC_PASSES_RECOMPUTE_IMPL_H_

@@ -1,4 +1,4 @@
-// Private to passes/split_*.c.
+// Private to passes/split_*.c and recompute_turns.c.
 //
 // A *part* is what lies between two cuts: part p runs on stage p mod S. Cuts lie before a turn of one of the forward
 // repeats of the loop over micro-batches (or after its last turn), in the order of the text. Every op of that loop
@@ -32,10 +32,14 @@ int32_t ptc_split_part_at(const ptc_split_t *split, int32_t repeat, int64_t turn
 ptc_status_t ptc_split_place(const ptc_split_t *split, ptc_func_t *func);
 // The forward repeats of the loop, or of |func| where it has none, in order; at most |max|. Returns their number.
 int32_t ptc_split_forward_repeats(const ptc_func_t *func, ptc_op_t **out_repeats, int32_t max);
+// The number of the forward repeat whose saved values, or else whose parameters, |reversed| takes; -1: none.
+int32_t ptc_split_forward_of(const ptc_op_t *reversed, ptc_op_t *const *forward,
+                             int32_t num_forward);
 
 // --- split_turns.c
 
 // Divides repeats, bundles and globals at the turns where "turn_part" changes, in all functions. Their meaning stays.
+// Of |split| it takes ctx and module. "split-region" where that cannot be; |module| is then spoiled.
 ptc_status_t ptc_split_turns(const ptc_split_t *split);
 
 // --- split_recompute.c

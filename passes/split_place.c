@@ -92,9 +92,8 @@ static void set_turn_parts(const ptc_split_t *split, ptc_op_t *op, int32_t repea
   ptc_attrs_set_int(split->module, &op->attrs, "part", count > 0 ? parts[0] : 0);
 }
 
-// The forward repeat whose saved values, or else whose parameters, |reversed| takes; -1: none.
-static int32_t find_forward(const ptc_op_t *reversed, ptc_op_t *const *forward,
-                            int32_t num_forward) {
+int32_t ptc_split_forward_of(const ptc_op_t *reversed, ptc_op_t *const *forward,
+                             int32_t num_forward) {
   for (int pass = 0; pass < 2; pass++)
     for (int32_t i = reversed->num_carry; i < reversed->num_operands; i++)
       for (int32_t f = num_forward; f-- > 0;) {
@@ -140,7 +139,7 @@ ptc_status_t ptc_split_place(const ptc_split_t *split, ptc_func_t *func) {
       continue;
     }
     if (is_turns(op) && !is_forward && ptc_op_bool(op, "reverse")) {
-      const int32_t at = find_forward(op, forward, num_forward);
+      const int32_t at = ptc_split_forward_of(op, forward, num_forward);
       if (at < 0)
         return ptc_split_unsupported(split, op, "it is no repeat's gradient that could be told");
       set_turn_parts(split, op, back = at);

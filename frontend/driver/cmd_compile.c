@@ -402,16 +402,6 @@ static ptc_status_t find_cluster(const arguments_t *args, ptc_diag_t *diag, cons
              : PTC_OK;
 }
 
-// What a plan cannot do that was predicted.
-static void warn_of_plan(const arguments_t *args, ptc_module_t *module) {
-  const ptc_choice_t *choice = &args->planner.found.best.choice;
-  if (choice->recompute != PTC_RECOMPUTE_NONE && choice->recompute_turns >= 0)
-    ptc_warning(module->diag, (ptc_loc_t){0}, "partial-recompute",
-                "the plan computes every turn again, where %d of a stage's would do: it takes "
-                "longer than predicted, and less memory",
-                (int)choice->recompute_turns);
-}
-
 static ptc_status_t print_choice(const arguments_t *args, ptc_module_t *module, json_t *why) {
   const ptc_planner_t *planner = &args->planner;
   if (args->json) return ptc_plan_report_json(planner, args->why ? why : NULL, stdout);
@@ -428,7 +418,6 @@ static ptc_status_t report_plan(arguments_t *args, ptc_module_t *module, bool wr
   json_t *why = writes || args->why ? ptc_why_new(&args->planner, module) : NULL;
   const ptc_status_t status = print_choice(args, module, why);
   if (writes) args->why_text = ptc_why_text(why);
-  if (writes) warn_of_plan(args, module);
   json_decref(why);
   return status;
 }

@@ -50,6 +50,38 @@ void ptc_cuts_write(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_
   }
 }
 
+// The stage of global turn |turn|.
+static int64_t stage_of(const ptc_choice_t *choice, int64_t turn) {
+  int32_t part = 0;
+  while (part < choice->num_cuts && choice->cuts[part] <= turn) part++;
+  return part % choice->size[PTC_AXIS_PP];
+}
+
+void ptc_cuts_write_turns(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_t *out) {
+  if (choice->recompute == PTC_RECOMPUTE_NONE || choice->recompute_turns < 0) return;
+  int64_t begin = 0, left = 0;
+  for (int32_t i = 0; i < work->num_pieces; i++) {
+    const ptc_work_piece_t *piece = &work->pieces[i];
+    if (!repeats(piece) && piece->repeat >= 0)  // a repeat of one turn
+      ptc_str_printf(out, "%s%" PRId32 ":0-1", out->len ? "; " : "", piece->repeat);
+    if (!repeats(piece)) continue;
+    int32_t seen[PTC_MAX_STAGES] = {0};  // turns on each stage so far
+    int64_t from = -1;                   // where the range at hand begins
+    for (int64_t turn = 0; turn <= piece->count; turn++) {
+      const bool again =
+          turn < piece->count && seen[stage_of(choice, begin + turn)]++ < choice->recompute_turns;
+      left += turn < piece->count && !again;
+      if (again && from < 0) from = turn;
+      if (!again && from >= 0)
+        ptc_str_printf(out, "%s%" PRId32 ":%" PRId64 "-%" PRId64, out->len ? "; " : "",
+                       piece->repeat, from, turn);
+      if (!again) from = -1;
+    }
+    begin += piece->count;
+  }
+  if (left == 0) ptc_str_deinit(out);
+}
+
 // The global turn before which |cut| lies; -1: there is none.
 static int64_t turn_of(const ptc_work_t *work, ptc_split_cut_t cut) {
   int64_t begin = 0;

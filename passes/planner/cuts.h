@@ -9,6 +9,9 @@ void ptc_cuts_settle(const ptc_work_t *work, const ptc_cluster_t *cluster, const
                      ptc_arena_t *arena, ptc_choice_t *choice);
 // Config cut for them: "0:8; 0:16". What stands between two repeats goes with the turns after it, as in the prediction.
 void ptc_cuts_write(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_t *out);
+// Config recompute_turns where the choice computes some turns of a stage again: the first ones of each repeat on it. Empty
+// where all do, or none.
+void ptc_cuts_write_turns(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_t *out);
 // The other way: the cuts of |module|'s config as global turns, in |arena|; -1: there are none, or what they part cannot be
 // predicted (a part without a turn of a repeat).
 int32_t ptc_cuts_read(const ptc_work_t *work, const ptc_module_t *module, ptc_arena_t *arena,

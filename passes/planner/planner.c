@@ -145,6 +145,16 @@ static void write_cuts(ptc_planner_t *p, ptc_module_t *module) {
   ptc_str_deinit(&text);
 }
 
+static void write_turns(const ptc_planner_t *p, ptc_module_t *module) {
+  ptc_str_t text = {0};
+  ptc_cuts_write_turns(p->work, &p->found.best.choice, &text);
+  if (text.len > 0) {
+    ptc_attrs_set_string(module, &module->config, "recompute_turns", text.data);
+    ptc_module_set_origin(module, "train.recompute_turns", NULL, "planner");
+  }
+  ptc_str_deinit(&text);
+}
+
 // What was open is the planner's.
 static void note_origins(const ptc_planner_t *p, ptc_module_t *module) {
   const struct {
@@ -197,6 +207,7 @@ ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
   if (planner->devices == 0) return too_slow(planner, module);
   PTC_TRY(ptc_work_write_choice(planner->work, &planner->found.best.choice, module));
   write_cuts(planner, module);
+  write_turns(planner, module);
   note_origins(planner, module);
   return PTC_OK;
 }

@@ -88,7 +88,7 @@ expect 2 'why has no --format csv' 'ptc show own why --format csv'
 expect 1 '[broken-why]' 'echo "{" >own/why.json; ptc show own why'
 expect 1 '[broken-why]' 'echo "[1]" >own/why.json; ptc show own why --format json'
 
-# A block of one's own, with room for some of what is kept: recomputation of some turns is predicted, of all is made.
+# A block of one's own, with room for some of what is kept: some turns are computed again, in the prediction and the plan.
 cat >small.ptm <<'END'
 device small_cpu {
   arch = cpu  sms = 2  f32 = 200 GFLOP/s  memory = 75 MB  bandwidth = 24 GB/s  launch = 1 us
@@ -102,8 +102,17 @@ cluster small {
 }
 END
 tiny="ptc $samples/tiny.ptm small.ptm --set layers=8"
-expect 0 '[partial-recompute]' "$tiny --parallel micro_batch=8 -o partial"
+expect 0 'recompute=full of 7 turns' "$tiny --parallel micro_batch=8 -o partial"
 expect 0 'proved for 1 rank' 'ptc verify partial'
+expect 0 '0:0-7 ' 'ptc show partial config | grep train.recompute_turns'
+# To the bit what a plan makes that keeps everything.
+printf 'a line of text that goes on and on, %d times over\n' $(seq 200) >text.txt
+steps="ptc run --data=text.txt -q --set steps=5 --threads=1"
+expect 0 '' "ptc $samples/tiny.ptm --set layers=8 --parallel micro_batch=8,recompute=none -q -o kept"
+expect 0 '' "$steps partial --run-dir=partial.run && $steps kept --run-dir=kept.run"
+expect 0 '' "for r in partial kept; do python3 -c 'import json, sys
+for line in open(sys.argv[1]): print(json.loads(line).get(\"loss\"))' \$r.run/metrics.jsonl >\$r.loss; done
+  test -s kept.loss && cmp partial.loss kept.loss"
 expect 0 'planned for small' "$tiny --parallel micro_batch=8 -n"
 # Who gives a mode gets it on every turn.
 expect 0 '' "$tiny --parallel micro_batch=8,recompute=full -n | grep -q 'recompute=full\$'"

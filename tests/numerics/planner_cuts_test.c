@@ -236,7 +236,37 @@ static void test_words(void) {
   plan_end(&p);
 }
 
+// The first turns of each repeat on each stage.
+static void test_turns(void) {
+  static const struct {
+    int64_t turns;
+    int32_t mode;
+    const char *text;
+  } rows[] = {{1, PTC_RECOMPUTE_FULL, "0:0-1; 0:2-3; 1:0-1; 1:2-3"},
+              {2, PTC_RECOMPUTE_SELECTIVE, "0:0-4; 1:0-4"},
+              {3, PTC_RECOMPUTE_FULL, ""},
+              {-1, PTC_RECOMPUTE_FULL, ""},
+              {1, PTC_RECOMPUTE_NONE, ""}};
+  const case_t c = {NULL, NULL, 2, 2, 2, "interleaved", NULL};
+  planned_t p;
+  CU_ASSERT_FATAL(plan(&c, &p));
+  const int64_t cuts[] = {2, 5, 7};
+  for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    ptc_choice_t choice = p.planner.found.best.choice;
+    choice.cuts = cuts;
+    choice.num_cuts = 3;
+    choice.recompute = rows[i].mode;
+    choice.recompute_turns = rows[i].turns;
+    ptc_str_t text = {0};
+    ptc_cuts_write_turns(p.planner.work, &choice, &text);
+    UNIT_CHECK(strcmp(text.len ? text.data : "", rows[i].text) == 0, rows[i].text);
+    ptc_str_deinit(&text);
+  }
+  plan_end(&p);
+}
+
 static const unit_test_t tests[] = {{"words", test_words},
+                                    {"turns that compute again", test_turns},
                                     {"stages as predicted", test_stages},
                                     {"random pipelines", test_random},
                                     {"parts without turns", test_unpredicted}};
