@@ -119,15 +119,15 @@ expect 0 '' "$tiny --parallel micro_batch=8,recompute=full -n | grep -q 'recompu
 
 # A pipeline is cut where it was predicted: by the planner, or where it is told to.
 six="ptc $samples/tiny.ptm --set layers=6 --cluster local:2"
-expect 0 'stages     begin block.0..2 | block.3..5 end' "$six --parallel pp=2 -n"
-expect 0 'cut=even' "$six --parallel pp=2 -n --why"
-expect 0 '"cuts": [' "$six --parallel pp=2 -n --format json"
-echo 'parallel { pp = 2  cut block.1 }' >cut.ptm
+expect 0 'stages     begin block.0..2 | block.3..5 end' "$six --parallel pp=2,schedule=1f1b -n"
+expect 0 'cut=even' "$six --parallel pp=2,schedule=1f1b -n --why"
+expect 0 '"cuts": [' "$six --parallel pp=2,schedule=1f1b -n --format json"
+echo 'parallel { pp = 2  schedule = 1f1b  cut block.1 }' >cut.ptm
 cut="ptc $samples/tiny.ptm cut.ptm --set layers=6 --cluster local:2"
 expect 0 'stages     begin block.0 | block.1..5 end' "$cut -n"
 expect 0 'end, given by the user (cut.ptm:1)' "$cut -n --why"
 expect 0 'cut=auto                 -' "$cut -n --why"
-echo 'parallel { pp = 2  cut block.0 }' >cut.ptm
+echo 'parallel { pp = 2  schedule = 1f1b  cut block.0 }' >cut.ptm
 expect 0 '[planner-cuts]' "$cut -n"
 
 # --- measured runs
