@@ -8,7 +8,7 @@
 #include "codegen/c_nest.h"
 #include "codegen/cuda_codegen.h"
 
-enum { COL_CHUNK = 32, MAP_ITEMS = 4, MAX_ITEMS = 16, WARP = 32, SHORT_ROW = 256 };
+enum { COL_CHUNK = 32, MAP_ITEMS = 4, MAX_ITEMS = 16, WARP = 32, SHORT_ROW = 256, MAX_KEPT = 64 };
 
 typedef struct nest_s {
   const ptc_kernel_t *kernel;
@@ -22,6 +22,9 @@ typedef struct nest_s {
   bool *late;         // per expression: depends on a column or full reduction
   int64_t *partials;  // per REDUCE over columns: its place in the workspace, in doubles
   int64_t workspace;  // doubles
+  bool *kept;         // per LOAD: its elements of the row are in `keepN[item]`
+  int32_t num_kept;
+  size_t loop_begin;  // where the text of the loop over the row begins
 } nest_t;
 
 static const ptc_kexpr_t *at(const nest_t *nest, ptc_kx_t expr) {
@@ -49,6 +52,7 @@ static void analyze(nest_t *nest) {
   nest->level = PTC_ARENA_ARRAY(nest->arena, int32_t, kernel->num_exprs + 1);
   nest->late = PTC_ARENA_ARRAY(nest->arena, bool, kernel->num_exprs + 1);
   nest->partials = PTC_ARENA_ARRAY(nest->arena, int64_t, kernel->num_exprs + 1);
+  nest->kept = PTC_ARENA_ARRAY(nest->arena, bool, kernel->num_exprs + 1);
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
     for (int32_t a = 0; a < e->num_args; ++a) {
@@ -101,12 +105,62 @@ static void print_store(nest_t *nest, const ptc_kstore_t *store, uint32_t among,
   ptc_c_scope_restore(&nest->scope, saved);
 }
 
+// --- once per block
+
+enum { FEW_VALUES = 4 };
+
+// Whether a value that varies, or a store, uses |expr|, which does not.
+static bool is_used_varying(const nest_t *nest, ptc_kx_t expr) {
+  const ptc_kernel_t *kernel = nest->kernel;
+  for (int32_t i = 0; i < kernel->num_exprs; ++i) {
+    const ptc_kexpr_t *e = at(nest, i);
+    for (int32_t a = 0; e->varies && a < e->num_args; ++a)
+      if (e->args[a] == expr) return true;
+  }
+  for (int32_t s = 0; s < kernel->num_stores; ++s)
+    if (kernel->stores[s].value == expr) return true;
+  return false;
+}
+
+// Numbers that are the same for all points, as the learning rate and the corrections of AdamW, are computed by one
+// thread of a block if they are many: each thread would read and compute as much for them as for its elements.
+static void print_once(nest_t *nest) {
+  const ptc_kernel_t *kernel = nest->kernel;
+  int32_t count = 0;
+  for (int32_t i = 0; i < kernel->num_exprs; ++i)
+    count += !at(nest, i)->varies && at(nest, i)->kind != PTC_KX_CONST;
+  if (count <= FEW_VALUES) return;
+  const char **saved = ptc_c_scope_save(&nest->scope);
+  bool *shared = PTC_ARENA_ARRAY(nest->arena, bool, kernel->num_exprs + 1);
+  ptc_str_t body = {0};
+  for (int32_t i = 0; i < kernel->num_exprs; ++i) {
+    const ptc_kx_kind_t kind = at(nest, i)->kind;
+    const bool is_value = kind == PTC_KX_LOAD || kind == PTC_KX_OP;
+    if (at(nest, i)->varies || !is_value || !is_used_varying(nest, i)) continue;
+    shared[i] = true;
+    ptc_c_eval(&nest->scope, i, 4, &body);
+    ptc_str_printf(&body, "    once%d = %s;\n", i, nest->scope.value_text[i]);
+    ptc_str_printf(nest->out, "  __shared__ %s once%d;\n", ptc_c_type(at(nest, i)->dtype), i);
+  }
+  ptc_c_scope_restore(&nest->scope, saved);
+  if (body.len) {
+    ptc_str_printf(nest->out, "  if (threadIdx.x == 0) {\n%s  }\n  __syncthreads();\n", body.data);
+    for (int32_t i = 0; i < kernel->num_exprs; ++i) {
+      if (!shared[i]) continue;
+      ptc_str_printf(nest->out, "  const %s v%d = once%d;\n", ptc_c_type(at(nest, i)->dtype), i, i);
+      nest->scope.value_text[i] = ptc_arena_printf(nest->arena, "v%d", i);
+    }
+  }
+  ptc_str_deinit(&body);
+}
+
 // --- without reductions
 
 static ptc_status_t print_map(nest_t *nest, ptc_kernel_shape_t *out_shape) {
   const uint32_t all = nest->grid | nest->col | nest->row;
   const int64_t total = nest->num_grid * nest->num_col * nest->num_row;
   const char *type = total < INT32_MAX / 2 ? "int" : "int64_t";
+  if (total > WARP) print_once(nest);
   ptc_str_printf(nest->out,
                  "#pragma unroll\n"
                  "  for (int i = 0; i < %d; ++i) {\n"
@@ -192,6 +246,60 @@ static const char *acc_name(const nest_t *nest, ptc_kx_t expr) {
   return ptc_arena_printf(nest->arena, "acc%d", expr);
 }
 
+static int64_t row_items(const nest_t *nest) {
+  return (nest->num_row + nest->team - 1) / nest->team;
+}
+
+// Opens the loop over a thread's elements of the row. Where the row fits the registers, what an earlier loop has read of
+// it is still there.
+static void open_row_loop(nest_t *nest, int32_t indent) {
+  ptc_str_t *out = nest->out;
+  const int64_t items = row_items(nest);
+  nest->loop_begin = out->len;
+  if (items > MAX_ITEMS) {
+    ptc_str_printf(out, "%*sfor (int e = lane; e < %" PRId64 "; e += %d) {\n", indent, "",
+                   nest->num_row, nest->team);
+  } else {
+    ptc_str_printf(out,
+                   "#pragma unroll\n"
+                   "%*sfor (int item = 0; item < %" PRId64
+                   "; ++item) {\n"
+                   "%*s  const int e = lane + item * %d;\n",
+                   indent, "", items, indent, "", nest->team);
+    if (nest->num_row % nest->team)
+      ptc_str_printf(out, "%*s  if (e >= %" PRId64 ") break;\n", indent, "", nest->num_row);
+    for (int32_t i = 0; i < nest->kernel->num_exprs; ++i)
+      if (nest->kept[i])
+        nest->scope.value_text[i] = ptc_arena_printf(nest->arena, "keep%d[item]", i);
+  }
+  ptc_cuda_decode(&nest->scope, nest->row, "e", indent + 2, out);
+}
+
+// Closes it, and keeps what was read unless the loop is the |last|. |saved|: the scope before it.
+static void close_row_loop(nest_t *nest, const char **saved, bool last, int32_t indent) {
+  ptc_str_t *out = nest->out;
+  const int64_t items = row_items(nest);
+  ptc_str_t arrays = {0};
+  for (int32_t i = 0; !last && items <= MAX_ITEMS && i < nest->kernel->num_exprs; ++i) {
+    const bool read = at(nest, i)->kind == PTC_KX_LOAD && (at(nest, i)->varies & nest->row) &&
+                      nest->scope.value_text[i] && !saved[i] && !nest->kept[i];
+    if (!read || (nest->num_kept + 1) * items > MAX_KEPT) continue;
+    nest->kept[i] = true;
+    ++nest->num_kept;
+    ptc_str_printf(&arrays, "%*s%s keep%d[%" PRId64 "];\n", indent, "",
+                   ptc_c_type(at(nest, i)->dtype), i, items);
+    ptc_str_printf(out, "%*s  keep%d[item] = %s;\n", indent, "", i, nest->scope.value_text[i]);
+  }
+  ptc_str_printf(out, "%*s}\n", indent, "");
+  if (arrays.len) {  // declared before the loop
+    ptc_str_append(&arrays, out->data + nest->loop_begin);
+    out->len = nest->loop_begin;
+    ptc_str_append(out, arrays.data);
+  }
+  ptc_str_deinit(&arrays);
+  ptc_c_scope_restore(&nest->scope, saved);
+}
+
 // One pass over the row for the reductions of |level| along it (row and full ones).
 static void print_pass(nest_t *nest, int32_t level, int32_t indent) {
   const ptc_kernel_t *kernel = nest->kernel;
@@ -209,9 +317,7 @@ static void print_pass(nest_t *nest, int32_t level, int32_t indent) {
   }
   if (!any) return;
   const char **saved = ptc_c_scope_save(&nest->scope);
-  ptc_str_printf(out, "%*sfor (int e = lane; e < %" PRId64 "; e += %d) {\n", indent, "",
-                 nest->num_row, nest->team);
-  ptc_cuda_decode(&nest->scope, nest->row, "e", indent + 2, out);
+  open_row_loop(nest, indent);
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
     if (!is_of_pass(nest, i, level)) continue;
@@ -223,8 +329,7 @@ static void print_pass(nest_t *nest, int32_t level, int32_t indent) {
       print_add(nest, i, acc_name(nest, i), indent + 2);
     }
   }
-  ptc_str_printf(out, "%*s}\n", indent, "");
-  ptc_c_scope_restore(&nest->scope, saved);
+  close_row_loop(nest, saved, false, indent);
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
     if (!is_of_pass(nest, i, level)) continue;
@@ -270,15 +375,12 @@ static void print_row_stores(nest_t *nest, int32_t indent) {
   }
   if (!any) return;
   const char **saved = ptc_c_scope_save(&nest->scope);
-  ptc_str_printf(out, "%*sfor (int e = lane; e < %" PRId64 "; e += %d) {\n", indent, "",
-                 nest->num_row, nest->team);
-  ptc_cuda_decode(&nest->scope, nest->row, "e", indent + 2, out);
+  open_row_loop(nest, indent);
   for (int32_t s = 0; s < kernel->num_stores; ++s)
     if (!store_is_late(nest, &kernel->stores[s]) &&
         (ptc_nest_store_varies(nest->kernel, &kernel->stores[s]) & nest->row))
       print_store(nest, &kernel->stores[s], nest->grid | nest->col | nest->row, indent + 2);
-  ptc_str_printf(out, "%*s}\n", indent, "");
-  ptc_c_scope_restore(&nest->scope, saved);
+  close_row_loop(nest, saved, true, indent);
 }
 
 static int32_t num_levels(const nest_t *nest) {
@@ -330,19 +432,7 @@ static void print_column_adds(nest_t *nest, int32_t indent) {
   }
   if (!any) return;
   const char **saved = ptc_c_scope_save(&nest->scope);
-  if (in_registers(nest))
-    ptc_str_printf(out,
-                   "#pragma unroll\n"
-                   "%*sfor (int item = 0; item < %" PRId64
-                   "; ++item) {\n"
-                   "%*s  const int e = lane + item * %d;\n"
-                   "%*s  if (e >= %" PRId64 ") break;\n",
-                   indent, "", (nest->num_row + PTC_CUDA_THREADS - 1) / PTC_CUDA_THREADS, indent,
-                   "", PTC_CUDA_THREADS, indent, "", nest->num_row);
-  else
-    ptc_str_printf(out, "%*sfor (int e = lane; e < %" PRId64 "; e += %d) {\n", indent, "",
-                   nest->num_row, PTC_CUDA_THREADS);
-  ptc_cuda_decode(&nest->scope, nest->row, "e", indent + 2, out);
+  open_row_loop(nest, indent);
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
     if (!is_col_reduce(nest, e) || !is_wide(nest, e)) continue;
@@ -354,8 +444,7 @@ static void print_column_adds(nest_t *nest, int32_t indent) {
                                nest->partials[i], nest->num_row);
     print_add(nest, i, acc, indent + 2);
   }
-  ptc_str_printf(out, "%*s}\n", indent, "");
-  ptc_c_scope_restore(&nest->scope, saved);
+  close_row_loop(nest, saved, false, indent);
 }
 
 static void print_chunk_begin(nest_t *nest) {

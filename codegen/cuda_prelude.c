@@ -128,16 +128,18 @@ void ptc_cuda_prelude(ptc_str_t *out, const ptc_kernel_t *kernel) {
 
 void ptc_cuda_declare(ptc_str_t *out, const ptc_kernel_t *kernel) {
   ptc_arena_t arena = {0};
-  bool in_place = false;
+  // What may lie at the same place: a result and the operand that it takes the bytes of.
+  bool *in_place = PTC_ARENA_ARRAY(&arena, bool, kernel->num_params + 1);
   for (int32_t i = 0; i < kernel->num_params; ++i)
-    in_place |= kernel->params[i].mode == PTC_KPARAM_OUT && kernel->params[i].in_place >= 0;
+    if (kernel->params[i].mode == PTC_KPARAM_OUT && kernel->params[i].in_place >= 0)
+      in_place[i] = in_place[kernel->params[i].in_place] = true;
   for (int32_t i = 0; i < kernel->num_params; ++i) {
     const ptc_kparam_t *p = &kernel->params[i];
     const char *constant = p->mode == PTC_KPARAM_IN ? "const " : "";
     const char *type = ptc_c_storage_type(p->dtype);
     ptc_str_printf(out, "  %s%s *%sconst %s = (%s%s *)call->params[%d];\n", constant, type,
-                   in_place ? "" : "__restrict__ ", ptc_c_param_name(&arena, kernel, i), constant,
-                   type, i);
+                   in_place[i] ? "" : "__restrict__ ", ptc_c_param_name(&arena, kernel, i),
+                   constant, type, i);
   }
   ptc_arena_deinit(&arena);
 }

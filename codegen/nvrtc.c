@@ -167,8 +167,9 @@ ptc_status_t ptc_nvrtc_compile(const ptc_nvrtc_t *nvrtc, ptc_diag_t *diag, const
   const bool ptx = strncmp(target, "compute_", 8) == 0;
   ptc_str_t arch = {0}, log = {0};
   ptc_str_printf(&arch, "--gpu-architecture=%s", target);
-  const char *const options[] = {arch.data,         "--std=c++17",       "--fmad=false",
-                                 "--device-int128", "-default-device",   "-diag-suppress=177,1046",
+  const char *const options[] = {arch.data,         "--std=c++17",
+                                 "--fmad=false",    "--device-int128",
+                                 "-default-device", "-diag-suppress=177,550,1046",
                                  "-lineinfo",       "--ptxas-options=-v"};
   const int num_options = (int)(sizeof options / sizeof *options) - ptx;
   ptc_cuda_resources_t resources = {0};

@@ -26,7 +26,7 @@ int32_t ptc_nvrtc_version(const ptc_nvrtc_t *nvrtc);
 
 // Compiles |source|, called |name| in messages. |target| "sm_90a" yields machine code (a cubin), "compute_80"
 // yields PTX text; appended to |out|, with the lines of the source in both. With --fmad=false: a multiply and an add never fuse behind the
-// source's back. Unused helpers are no warning; what else NVRTC warns of is an error here, too: "nvrtc-failed" (PTC_INTERNAL) with its log. |out_resources| may be NULL.
+// source's back. Unused helpers and variables are no warning; what else NVRTC warns of is an error here, too: "nvrtc-failed" (PTC_INTERNAL) with its log. |out_resources| may be NULL.
 ptc_status_t ptc_nvrtc_compile(const ptc_nvrtc_t *nvrtc, ptc_diag_t *diag, const char *name,
                                const char *source, const char *target, ptc_str_t *out,
                                ptc_cuda_resources_t *out_resources);
