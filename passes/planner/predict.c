@@ -253,16 +253,8 @@ static double least_states(const predict_t *p, const ptc_piece_t *piece) {
   return sum;
 }
 
-typedef struct room_s {
-  int64_t turns;
-  // Of one turn, at least: states; saved if it is not computed again, and if it is; besides.
-  double states, none, least, temp;
-  // Of what stands before all turns, and after them.
-  double end_states[2], end_kept[2], end_temp[2];
-} room_t;
-
-static void measure_room(const predict_t *p, room_t *out) {
-  *out = (room_t){.states = INFINITY, .none = INFINITY, .least = INFINITY, .temp = INFINITY};
+static void measure_room(const predict_t *p, ptc_room_t *out) {
+  *out = (ptc_room_t){.states = INFINITY, .none = INFINITY, .least = INFINITY, .temp = INFINITY};
   int64_t all = 0;
   for (int32_t i = 0; i < p->pieces->count; i++)
     if (ptc_piece_repeats(&p->pieces->items[i])) all += p->pieces->items[i].count;
@@ -286,43 +278,79 @@ static void measure_room(const predict_t *p, room_t *out) {
   }
 }
 
-bool ptc_predict_may_fit(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
-                         const ptc_stack_t *stack, const ptc_choice_t *choice, double bytes,
-                         double *out_again) {
+void ptc_predict_room(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
+                      const ptc_stack_t *stack, const ptc_choice_t *choice, ptc_room_t *out) {
   const predict_t p = {.pieces = pieces,
                        .cluster = cluster,
                        .stack = stack,
                        .choice = choice,
-                       .device = ptc_predict_device(cluster, pieces->work->precision),
-                       .num_stages = choice->size[PTC_AXIS_PP],
-                       .micro_batches = pieces->micro_batches};
-  room_t room;
-  measure_room(&p, &room);
+                       .device = ptc_predict_device(cluster, pieces->work->precision)};
+  measure_room(&p, out);
+  out->fixed = fixed_bytes(&p);
+}
+
+bool ptc_room_may_fit(const ptc_room_t *room, const ptc_stack_t *stack, const ptc_choice_t *choice,
+                      int64_t micro_batches, double bytes, double *out_again) {
+  const predict_t p = {
+      .choice = choice, .num_stages = choice->size[PTC_AXIS_PP], .micro_batches = micro_batches};
   *out_again = 0;
-  const double all = (bytes - fixed_bytes(&p)) / stack->allocator * (1 + 1e-9);
-  if (isinf(bytes) || room.turns == 0) return true;
+  if (isinf(bytes) || room->turns == 0) return true;
+  const double all = (bytes - room->fixed) / stack->allocator * (1 + 1e-9);
   double most = 0, untouched = 0, gain = 0;
   for (int64_t s = 0; s < p.num_stages; s++) {
     const double flying = in_flight(&p, s);
-    double left = all, temp = room.temp;
+    double left = all, temp = room->temp;
     for (int end = 0; end < 2; end++) {
       if (s != (end ? p.num_stages - 1 : 0)) continue;
-      left -= room.end_states[end] + room.end_kept[end] * flying;
-      temp = fmax(temp, room.end_temp[end]);
+      left -= room->end_states[end] + room->end_kept[end] * flying;
+      temp = fmax(temp, room->end_temp[end]);
     }
     left -= temp;
-    const double turns = floor(left / (room.states + room.least * flying) + 1e-6);
+    const double turns = floor(left / (room->states + room->least * flying) + 1e-6);
     if (left < 0 || turns < (double)choice->chunks) return false;
-    most += fmin(turns, (double)room.turns);
-    const double whole = room.states + room.none * flying;
+    most += fmin(turns, (double)room->turns);
+    const double whole = room->states + room->none * flying;
     untouched += left / whole;
-    gain = fmax(gain, (room.none - room.least) * flying / whole);
+    gain = fmax(gain, (room->none - room->least) * flying / whole);
   }
-  if (most < (double)room.turns) return false;
+  if (most < (double)room->turns) return false;
   // Each turn that is computed again makes room for |gain| others at most.
-  if (untouched < (double)room.turns && gain > 0)
-    *out_again = ((double)room.turns - untouched) / gain * (1 - 1e-9);
+  if (untouched < (double)room->turns && gain > 0)
+    *out_again = ((double)room->turns - untouched) / gain * (1 - 1e-9);
   return true;
+}
+
+double ptc_predict_least_bytes(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
+                               const ptc_stack_t *stack, const ptc_choice_t *choice,
+                               int64_t devices) {
+  ptc_choice_t most_split = *choice;
+  most_split.zero = 3;
+  const int64_t *size = choice->size;
+  const int64_t rest = devices / (size[PTC_AXIS_TP] * size[PTC_AXIS_CP] * size[PTC_AXIS_EP]);
+  predict_t p = {.pieces = pieces,
+                 .cluster = cluster,
+                 .stack = stack,
+                 .choice = &most_split,
+                 .device = ptc_predict_device(cluster, pieces->work->precision)};
+  double states = 0, saved = 0, any_temp = 0, turn_temp = INFINITY;
+  for (int32_t i = 0; i < pieces->count; i++)
+    states += (double)pieces->items[i].count * least_states(&p, &pieces->items[i]);
+  p.choice = choice;
+  for (int32_t i = 0; i < pieces->count; i++) {
+    const ptc_piece_t *piece = &pieces->items[i];
+    const double temp = passing_bytes(&p, piece, 1);
+    any_temp = fmax(any_temp, temp);
+    if (ptc_piece_repeats(piece)) turn_temp = fmin(turn_temp, temp);
+    if (piece->logits <= 0)
+      saved += (double)piece->count * fmin(kept_bytes(&p, piece, 1), kept_bytes(&p, piece, 0));
+  }
+  // With as many micro-batches as stages, these hold the half of them on the average.
+  const double in_flight_share = (double)pieces->work->batch /
+                                 ((double)size[PTC_AXIS_EP] * (double)choice->micro_batch) /
+                                 (double)rest;
+  const double average = states / (double)rest + 0.5 * saved * fmin(1, in_flight_share) +
+                         (isinf(turn_temp) ? any_temp : turn_temp);
+  return fmax(average, any_temp) * stack->allocator;
 }
 
 // --- time

@@ -58,11 +58,26 @@ void ptc_predict_timed(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *
                        const ptc_stack_t *stack, const ptc_choice_t *choice, bool only_if_fits,
                        ptc_prediction_t *out);
 
-// False: whatever the cuts and recompute_turns are, some device needs more than |bytes|. Else |out_again| is a number of
-// turns, over all stages, that have to be computed again at least. pieces->micro_batches counts.
-bool ptc_predict_may_fit(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
-                         const ptc_stack_t *stack, const ptc_choice_t *choice, double bytes,
-                         double *out_again);
+// What memory has to hold whatever the cuts and recompute_turns are: it depends on the layout, zero and dp.
+typedef struct ptc_room_s {
+  int64_t turns;
+  double fixed;
+  // Of one turn, at least: states; saved if it is not computed again, and if it is; besides.
+  double states, none, least, temp;
+  // Of what stands before all turns, and after them.
+  double end_states[2], end_kept[2], end_temp[2];
+} ptc_room_t;
+void ptc_predict_room(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
+                      const ptc_stack_t *stack, const ptc_choice_t *choice, ptc_room_t *out);
+// False: some device needs more than |bytes|. Else |out_again| is a number of turns, over all stages, that have to be
+// computed again at least. Of |choice|: pp, schedule, chunks.
+bool ptc_room_may_fit(const ptc_room_t *room, const ptc_stack_t *stack, const ptc_choice_t *choice,
+                      int64_t micro_batches, double bytes, double *out_again);
+// What some device needs at least, whatever dp, pp, zero and the schedule are: the average over stages, or a turn alone.
+// |pieces| are those of a dp of 1.
+double ptc_predict_least_bytes(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
+                               const ptc_stack_t *stack, const ptc_choice_t *choice,
+                               int64_t devices);
 
 // Seconds of one message between stages that nothing hides; 0 without a pipeline.
 double ptc_predict_hop(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,

@@ -60,6 +60,7 @@ typedef struct search_s {
   ptc_stage_pieces_t stages[PTC_MAX_STAGES];  // of the split at hand
   rough_t *layouts;
   int32_t num_layouts, capacity_layouts;
+  bool keeps_all;  // what cannot fit, too
   ptc_arena_t form_arena;
   kept_form_t *forms[FORM_BUCKETS];
   ptc_search_result_t *out;
@@ -275,20 +276,9 @@ static int32_t choose_sets(search_t *s, ptc_choice_t choice, uint32_t *sets) {
   return num;
 }
 
-// Bytes that some device needs at least, whatever dp, pp and zero are: what one turn needs, and half of what all stages
-// together save divided evenly (no stage may have less than the half of its share of turns).
-static double least_bytes(const search_t *s, const layout_t *layout) {
-  const ptc_choice_t *c = &layout->choice;
-  double most = 0, saved = 0;
-  for (int32_t i = 0; i < layout->pieces.count; i++) {
-    const ptc_piece_t *piece = &layout->pieces.items[i];
-    most = fmax(most, fmax(piece->peak_forward_bytes, piece->peak_backward_bytes));
-    saved += (double)piece->count * piece->saved_bytes[c->recompute];
-  }
-  const double in_flight = (double)s->work->batch *
-                           (double)(c->size[PTC_AXIS_TP] * c->size[PTC_AXIS_CP]) /
-                           ((double)c->micro_batch * (double)s->devices);
-  return fmax(most, 0.5 * saved * fmin(1, in_flight));
+static bool too_large(const search_t *s, const layout_t *layout) {
+  return s->capacity > 0 && ptc_predict_least_bytes(&layout->pieces, s->cluster, s->stack,
+                                                    &layout->choice, s->devices) > s->capacity;
 }
 
 static void add_set(search_t *s, ptc_choice_t choice, ptc_form_t *const *forms) {
@@ -303,7 +293,7 @@ static void add_set(search_t *s, ptc_choice_t choice, ptc_form_t *const *forms) 
       layout_t layout;
       choice.recompute = mode;
       if (!lay_out(s, forms[mode], &choice, &layout)) continue;
-      if (s->capacity > 0 && least_bytes(s, &layout) > s->capacity && s->num_layouts > 0) {
+      if (!s->keeps_all && too_large(s, &layout)) {
         s->out->pruned++;
         too_much++;
         continue;
@@ -487,38 +477,47 @@ static bool hopeless(search_t *s, double bound) {
   return true;
 }
 
-// What no cuts change, for each zero: whether memory may suffice, and a bound on the seconds of a step.
+// What no cuts change, for each zero.
 typedef struct outlook_s {
   bool open, may_fit;
-  double seconds;
+  ptc_room_t room;
+  double seconds;  // of a step at least
 } outlook_t;
+
+static void measure_rooms(const search_t *s, const layout_t *layout, ptc_choice_t choice,
+                          outlook_t outlooks[4]) {
+  const int64_t *size = choice.size;
+  const bool replicas = size[PTC_AXIS_DP] * size[PTC_AXIS_EP] * size[PTC_AXIS_CP] > 1;
+  for (int64_t zero = 0; zero < 4; zero++) {
+    outlook_t *o = &outlooks[zero];
+    choice.zero = zero;
+    // Without replicas they are one, but for a stack that keeps no copies then.
+    o->open = s->fixed->zero >= 0 ? s->fixed->zero == zero
+                                  : zero == 0 || replicas || (zero == 3 && s->stack->masters_alone);
+    if (o->open) ptc_predict_room(&layout->pieces, s->cluster, s->stack, &choice, &o->room);
+  }
+}
 
 // The most bytes with which something is still of use.
 static double worth_bytes(const search_t *s) {
   const ptc_search_result_t *out = s->out;
+  if (s->capacity <= 0) return INFINITY;
   if (!out->feasible) return fmax(s->capacity, out->best.predicted.memory_bytes);
   return s->objective == PTC_OBJECTIVE_MEMORY ? fmin(s->capacity, out->best.value) : s->capacity;
 }
 
 // False: nothing comes of it.
-static bool look_out(search_t *s, const layout_t *layout, ptc_choice_t choice, double seconds,
-                     outlook_t outlooks[4]) {
-  const int64_t *size = choice.size;
-  const bool replicas = size[PTC_AXIS_DP] * size[PTC_AXIS_EP] * size[PTC_AXIS_CP] > 1;
-  const double bytes = s->capacity > 0 ? worth_bytes(s) : INFINITY;
-  ptc_work_pieces_t pieces = layout->pieces;
-  pieces.micro_batches = micro_batches(s, &choice);
+static bool look_out(search_t *s, const layout_t *layout, const ptc_choice_t *choice,
+                     double seconds, outlook_t outlooks[4]) {
+  const double bytes = worth_bytes(s);
   bool any = false;
   for (int64_t zero = 0; zero < 4; zero++) {
     outlook_t *o = &outlooks[zero];
-    double again = 0;
-    choice.zero = zero;
-    // Without replicas they are one, but for a stack that keeps no copies then.
-    o->open = s->fixed->zero >= 0 ? s->fixed->zero == zero
-                                  : zero == 0 || replicas || (zero == 3 && s->stack->masters_alone);
+    if (!o->open) continue;
+    double again;
     o->may_fit =
-        o->open && ptc_predict_may_fit(&pieces, s->cluster, s->stack, &choice, bytes, &again);
-    o->seconds = seconds + again * layout->again * step_share(s, &choice);
+        ptc_room_may_fit(&o->room, s->stack, choice, micro_batches(s, choice), bytes, &again);
+    o->seconds = seconds + again * layout->again * step_share(s, choice);
     any |= o->may_fit && !hopeless(s, o->seconds);
   }
   return any;
@@ -543,10 +542,21 @@ static int64_t count_turns(const layout_t *layout) {
   return turns;
 }
 
+// Of a repeat, on a stage, with the cuts at hand.
+static int64_t most_turns(const search_t *s, const layout_t *layout, int64_t stages) {
+  int32_t most = 1;
+  for (int32_t i = 0; i < layout->pieces.count; i++)
+    for (int64_t stage = 0; layout->pieces.items[i].count > 1 && stage < stages; stage++)
+      if (s->stages[stage].times[i] > most) most = s->stages[stage].times[i];
+  return most;
+}
+
 static void try_schedules(search_t *s, const layout_t *layout, ptc_choice_t choice) {
   const int64_t pp = choice.size[PTC_AXIS_PP];
   const int64_t m = micro_batches(s, &choice), turns = count_turns(layout);
   const double hop = ptc_predict_hop(&layout->pieces, s->cluster, s->stack, &choice);
+  outlook_t outlooks[4];
+  measure_rooms(s, layout, choice, outlooks);
   for (int kind = 0; kind < PTC_NUM_SCHEDULES; kind++) {
     if (s->fixed->schedule >= 0 && s->fixed->schedule != kind) continue;
     if (pp == 1 && kind != PTC_SCHEDULE_1F1B && s->fixed->schedule < 0) continue;
@@ -567,10 +577,9 @@ static void try_schedules(search_t *s, const layout_t *layout, ptc_choice_t choi
       const double seconds = layout->work * (1 + idle) + 2 * hop * (double)(m * v);
       if (hopeless(s, seconds)) continue;
       choice.chunks = v;
-      outlook_t outlooks[4];
-      if (!look_out(s, layout, choice, seconds, outlooks)) continue;
+      if (!look_out(s, layout, &choice, seconds, outlooks)) continue;
       if (!ptc_predict_stages(&layout->pieces, layout->times, &choice, s->stages)) continue;
-      try_zeros(s, layout, choice, turns > 0 ? (turns + pp - 1) / pp : 1, outlooks);
+      try_zeros(s, layout, choice, most_turns(s, layout, pp), outlooks);
     }
   }
 }
@@ -633,6 +642,15 @@ static int by_work(const void *a, const void *b) {
   return (x->work > y->work) - (x->work < y->work);
 }
 
+static void search_all(search_t *s) {
+  find_layouts(s);
+  if (s->num_layouts > 0) qsort(s->layouts, (size_t)s->num_layouts, sizeof(*s->layouts), by_work);
+  for (int32_t i = 0; i < s->num_layouts; i++) {
+    if (hopeless(s, s->layouts[i].work)) continue;
+    try_splits(s, &s->layouts[i]);
+  }
+}
+
 ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
                         const ptc_stack_t *stack, const ptc_fixed_t *fixed, int64_t devices,
                         ptc_objective_t objective, ptc_arena_t *arena, ptc_search_result_t *out) {
@@ -652,11 +670,11 @@ ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
   s.capacity = INFINITY;
   for (int32_t g = 0; g < cluster->num_groups; g++)
     s.capacity = fmin(s.capacity, cluster->groups[g].node.device->memory_bytes);
-  find_layouts(&s);
-  if (s.num_layouts > 0) qsort(s.layouts, (size_t)s.num_layouts, sizeof(*s.layouts), by_work);
-  for (int32_t i = 0; i < s.num_layouts; i++) {
-    if (hopeless(&s, s.layouts[i].work)) continue;
-    try_splits(&s, &s.layouts[i]);
+  search_all(&s);
+  if (!out->feasible) {  // then what needs least counts, too
+    s.keeps_all = true;
+    s.num_layouts = 0;
+    search_all(&s);
   }
   end_forms(&s);
   out->bound = out->best.value;
