@@ -50,7 +50,7 @@ typedef struct constant_s {
 static const constant_t constants[] = {
     {"unfused", offsetof(ptc_stack_t, unfused), 0, 2, 0.2},
     {"launch_s", offsetof(ptc_stack_t, launch_s), 0, 200e-6, 10e-6},
-    {"attention_rate", offsetof(ptc_stack_t, attention_rate), 0.2, 1.2, 0.1},
+    {"attention_rate", offsetof(ptc_stack_t, attention_rate), 0.2, 2, 0.1},
     {"hidden_late", offsetof(ptc_stack_t, hidden_late), 0, 1, 0.2},
     {"late_rate", offsetof(ptc_stack_t, late_rate), 0.05, 1, 0.2},
 };

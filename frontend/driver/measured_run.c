@@ -28,6 +28,11 @@ static int64_t whole(const reader_t *r, const char *column, int64_t otherwise) {
   return value >= 0 && value < 1e15 ? (int64_t)value : otherwise;
 }
 
+// The form of vTrain's runs, of Megatron-DeepSpeed.
+static bool is_short_form(const reader_t *r) {
+  return !*r->run->source && ptc_csv_table_find(r->table, "step_time_ms") >= 0;
+}
+
 static void refuse(const reader_t *r, const char *reason) {
   if (!r->run->reason) r->run->reason = reason;
 }
@@ -63,9 +68,7 @@ static const struct {
 
 static const ptc_stack_t *find_stack(const reader_t *r) {
   const int64_t year = whole(r, "year", 2021), zero = whole(r, "zero_or_fsdp_stage", 0);
-  // The short form is of runs of Megatron-DeepSpeed (VIA-Research/vTrain).
-  if (!*r->run->source && ptc_csv_table_find(r->table, "step_time_ms") >= 0)
-    return ptc_stack_find("megatron-deepspeed");
+  if (is_short_form(r)) return ptc_stack_find("megatron-deepspeed");
   // Parameters that no axis of the model shares, of those days: DeepSpeed.
   if (year <= 2022 && zero == 3 && whole(r, "tp", 1) == 1 && whole(r, "pp", 1) == 1 &&
       !strstr(r->run->source, "llm-foundry"))
@@ -97,6 +100,11 @@ static void read_shape(reader_t *r) {
   m->head_dim = whole(r, "head_dim", m->d / m->heads);
   m->ffn = whole(r, "ffn_hidden", 4 * m->d);
   m->vocab = whole(r, "vocab", 51200);
+  // Megatron pads it; whole, that of vTrain's runs (GPT-2's) takes as long as products with odd rows do.
+  const int64_t tp = whole(r, "tp", 1), parts = 128 * tp;
+  if (is_short) m->vocab = 50257;
+  const bool pads = r->run->stack && r->run->stack->saves == PTC_SAVE_MEGATRON;
+  if (pads && (!is_short || tp > 1)) m->vocab = (m->vocab + parts - 1) / parts * parts;
   m->experts = whole(r, "n_experts", 0);
   m->topk = whole(r, "topk", 1);
   m->expert_ffn = whole(r, "moe_ffn_hidden", m->ffn);
@@ -214,6 +222,8 @@ static void read_machine(reader_t *r) {
   run->devices_per_node = whole(r, "gpus_per_node", 8);
   if (run->devices_per_node < 1) run->devices_per_node = 8;
   run->nic_rate = read_nics(cell(r, "interconnect"), run->devices_per_node);
+  // The short form is of nodes with four HDR adapters (vTrain, arXiv:2312.12391, section IV).
+  if (run->nic_rate == 0 && is_short_form(r)) run->nic_rate = 12.5e9;
   run->precision = cell(r, "precision");
   if (!*run->precision) run->precision = "fp16";
 }

@@ -65,6 +65,8 @@ enum { MAX_SPLIT = 16 };
 
 // Of the rate where rows do not begin at multiples of 16 bytes: narrow loads along the sum, narrow stores of the result.
 static const double misaligned_sum_eff = .5, misaligned_result_eff = .85;
+// Operands whose rows begin at odd elements are read one by one (gradients of a vocabulary of 50257).
+static const double odd_operand_eff = .33;
 // fp8 and fp4 products reach a little less of their peak.
 static const double narrow_eff = .97;
 // Weight gradients read and write their f32 accumulator beside the product; part of that is hidden.
@@ -89,7 +91,10 @@ static double gemm_gpu(const ptc_device_model_t *device, const ptc_kernel_work_t
   double eff = gemm_rate_eff(device, all / (peak * device->gemm_eff));
   if (narrow) eff *= narrow_eff;
   const int64_t align = (int64_t)(16 / element);
-  if (k % align) eff *= misaligned_sum_eff;
+  if ((m | k) % 2)
+    eff *= odd_operand_eff;
+  else if (k % align)
+    eff *= misaligned_sum_eff;
   if (n % align) eff *= misaligned_result_eff;
   const double per_sm = peak * eff / device->sms;
   const tile_t *tiles = tiles_ampere;

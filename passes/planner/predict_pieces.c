@@ -97,16 +97,16 @@ static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, b
   return (seconds + one) * work->times;
 }
 
-static double phase_kernels(const timing_t *t, const ptc_phase_work_t *phase, bool repeats,
-                            bool casts) {
-  double sum = 0, launches = 0;
-  for (int32_t i = 0; i < phase->num_kernels; i++) {
-    const ptc_kernel_work_t *work = &phase->kernels[i];
-    sum += kernel_seconds(t, work, repeats, casts);
-    launches += work->times * (1 + (work->ops > 1 ? t->stack->unfused * (work->ops - 1) : 0));
-  }
-  // The host runs ahead while the device works; where kernels are short the device waits for it.
-  return fmax(sum, launches * t->stack->launch_s);
+// Megatron's fused softmax takes four rows of heads at once; else PyTorch's kernels do its work one by one.
+enum { SOFTMAX_ROWS = 4, SOFTMAX_KERNELS = 10 };
+
+static double launches_of(const timing_t *t, const ptc_kernel_work_t *work) {
+  double launches = 1;
+  if (work->ops > 1) launches += t->stack->unfused * (work->ops - 1);
+  const bool attention = work->kind == PTC_KW_ATTENTION || work->kind == PTC_KW_ATTENTION_GRAD;
+  if (attention && t->stack->unfused_attention && work->batch * work->heads % SOFTMAX_ROWS)
+    launches += SOFTMAX_KERNELS;
+  return launches * work->times;
 }
 
 static double phase_flops(const ptc_phase_work_t *phase) {
@@ -146,16 +146,48 @@ static double net_seconds(const timing_t *t, const ptc_net_item_t *item) {
   return seconds;
 }
 
-static double phase_nets(const timing_t *t, const ptc_phase_work_t *phase, double *exposed) {
-  double sum = 0;
+// What a phase of a turn keeps busy: the device, its links and the host, each by itself.
+typedef struct busy_s {
+  double kernels, nets, host;
+  double of_axis[PTC_NUM_DEVICE_AXES];  // of nets
+} busy_t;
+
+static busy_t busy_of(const timing_t *t, const ptc_phase_work_t *phase, bool repeats, bool casts) {
+  busy_t busy = {0};
+  double launches = 0;
+  for (int32_t i = 0; i < phase->num_kernels; i++) {
+    busy.kernels += kernel_seconds(t, &phase->kernels[i], repeats, casts);
+    launches += launches_of(t, &phase->kernels[i]);
+  }
   for (int32_t i = 0; i < phase->num_nets; i++) {
     const ptc_net_item_t *item = &phase->nets[i];
     if (item->late) continue;  // counted with the gradients
     const double seconds = net_seconds(t, item) * item->times * (1 - t->stack->hidden_inner);
-    exposed[axis_of(item->axes)] += seconds;
-    sum += seconds;
+    busy.of_axis[axis_of(item->axes)] += seconds;
+    busy.nets += seconds;
+    launches += item->times;
   }
-  return sum;
+  busy.host = launches * t->stack->launch_s;
+  return busy;
+}
+
+// The host runs ahead while the device computes and sends, from one phase into the next; where all of them are short the
+// device waits for it. |out|: what kernels take, and links besides, to what they would without a host.
+typedef struct stretch_s {
+  double kernels, nets;
+} stretch_t;
+
+static stretch_t stretch_of(const busy_t *phases, int32_t count) {
+  busy_t sum = {0};
+  for (int32_t i = 0; i < count; i++) {
+    sum.kernels += phases[i].kernels;
+    sum.nets += phases[i].nets;
+    sum.host += phases[i].host;
+  }
+  const double busy = fmax(sum.kernels, sum.host);
+  return (stretch_t){
+      .kernels = sum.kernels > 0 ? busy / sum.kernels : 1,
+      .nets = sum.nets > 0 ? (fmax(sum.kernels + sum.nets, sum.host) - busy) / sum.nets : 1};
 }
 
 void ptc_predict_pieces(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
@@ -174,17 +206,21 @@ void ptc_predict_pieces(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cl
     const bool repeats = ptc_piece_repeats(piece);
     ptc_piece_time_t *out = &times[i];
     *out = (ptc_piece_time_t){0};
-    out->forward = phase_kernels(&t, &piece->forward, repeats, true);
-    out->backward = phase_kernels(&t, &piece->backward, repeats, true);
-    out->weight_grad = phase_kernels(&t, &piece->weight_grad, repeats, false);
-    out->again = phase_kernels(&t, &piece->again, repeats, true);
-    out->step =
-        phase_kernels(&t, &piece->step, repeats, true) + phase_nets(&t, &piece->step, out->exposed);
-    for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) out->exposed[a] = 0;
-    out->exposed_forward = phase_nets(&t, &piece->forward, out->exposed);
-    out->exposed_again = phase_nets(&t, &piece->again, out->exposed);
-    phase_nets(&t, &piece->backward, out->exposed);
-    phase_nets(&t, &piece->weight_grad, out->exposed);
+    const busy_t of[] = {busy_of(&t, &piece->forward, repeats, true),
+                         busy_of(&t, &piece->again, repeats, true),
+                         busy_of(&t, &piece->backward, repeats, true),
+                         busy_of(&t, &piece->weight_grad, repeats, false)},
+                 step = busy_of(&t, &piece->step, repeats, true);
+    const stretch_t stretch = stretch_of(of, 4);
+    out->forward = stretch.kernels * of[0].kernels;
+    out->again = stretch.kernels * of[1].kernels;
+    out->backward = stretch.kernels * of[2].kernels;
+    out->weight_grad = stretch.kernels * of[3].kernels;
+    out->exposed_forward = stretch.nets * of[0].nets;
+    out->exposed_again = stretch.nets * of[1].nets;
+    for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++)
+      for (int k = 0; k < 4; k++) out->exposed[a] += stretch.nets * of[k].of_axis[a];
+    out->step = fmax(step.kernels + step.nets, step.host);
     out->flops = phase_flops(&piece->forward) + phase_flops(&piece->backward) +
                  phase_flops(&piece->weight_grad);
   }
