@@ -4,7 +4,11 @@
 
 #include "runtime/gpusim/alu.h"
 
+#ifdef __clang__
+#define ALU_LANES _Pragma("clang loop vectorize(assume_safety)") for (int i = 0; i < SIM_LANES; ++i)
+#else
 #define ALU_LANES _Pragma("GCC ivdep") for (int i = 0; i < SIM_LANES; ++i)
+#endif
 
 // Functions of one, two, three operands: d = EXPR of x, y, z.
 #define ALU_FN1(name, D, A, expr)                                              \

@@ -108,17 +108,24 @@ def peak_rss(pid):
 
 
 class Torch:
-    """torch_worker.py, stopped between turns: its idle threads may spin, and take the other's time."""
+    """torch_worker.py, stopped between turns: its idle threads may spin, and take the other's time.
+    It and its processes are a group of their own."""
 
     def __init__(self, python, model, mode, threads, environment):
         self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             [python, os.path.join(HERE, "torch_worker.py"), model, mode, str(threads)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
+            start_new_session=True,
             env={**os.environ, "OMP_NUM_THREADS": str(threads), **environment})
         self.pid = self.process.pid
         self.about = self.read()
-        self.process.send_signal(signal.SIGSTOP)
+        os.killpg(self.pid, signal.SIGSTOP)
+
+    def pids(self):
+        """Its own and its children's."""
+        with open(f"/proc/{self.pid}/task/{self.pid}/children") as file:
+            return [self.pid, *map(int, file.read().split())]
 
     def read(self):
         line = self.process.stdout.readline()
@@ -129,15 +136,15 @@ class Torch:
 
     def steps(self, count):
         """Seconds of each."""
-        self.process.send_signal(signal.SIGCONT)
+        os.killpg(self.pid, signal.SIGCONT)
         self.process.stdin.write(f"{count}\n")
         self.process.stdin.flush()
         seconds = self.read()
-        self.process.send_signal(signal.SIGSTOP)
+        os.killpg(self.pid, signal.SIGSTOP)
         return seconds
 
     def close(self):
-        self.process.send_signal(signal.SIGCONT)
+        os.killpg(self.pid, signal.SIGCONT)
         self.process.stdin.close()
         self.process.wait()
 

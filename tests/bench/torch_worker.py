@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 """PyTorch's side of train.sh: a GPT written the usual way, trained step by step on demand.
 
-  torch_worker.py gpt2|small eager|compile THREADS
+  torch_worker.py gpt2|small eager|compile|ddp THREADS
 
 After start-up and two steps it prints a line of JSON that tells its version and settings. Each line
 "N" on standard input then runs N + 1 steps and prints the seconds from the end of each to the end of
-the next, data and the loss as a number included; the end of the input ends it.
+the next, data and the loss as a number included; the end of the input ends it. ddp: the batch lies on
+two processes of THREADS each (DistributedDataParallel over gloo).
 """
 import json
 import math
 import os
 import sys
+import tempfile
 import time
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
@@ -71,14 +74,19 @@ def optimizer(model):
         return torch.optim.AdamW(model.parameters(), **options), "AdamW"
 
 
-def main(name, mode, threads):
+def train(name, mode, threads, rank=0, ranks=1, folder=None):
     torch.set_num_threads(threads)
     torch.manual_seed(1)
     size = SIZES[name]
     model = GPT(**size)
     optim, kind = optimizer(model)
-    step_model = torch.compile(model) if mode == "compile" else model
-    shape = (size["batch"], size["seq"])
+    step_model = model
+    if mode == "compile":
+        step_model = torch.compile(model)
+    if mode == "ddp":
+        dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=ranks)
+        step_model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    shape = (size["batch"] // ranks, size["seq"])
 
     def step():
         tokens = torch.randint(size["vocab"], shape)
@@ -91,17 +99,45 @@ def main(name, mode, threads):
         loss.item()
         return time.perf_counter()
 
+    def agreed(count):
+        """Rank 0's number of steps, on all."""
+        if ranks == 1:
+            return count
+        number = torch.tensor([count])
+        dist.broadcast(number, 0)
+        return int(number)
+
     for _ in range(2):
         step()
+    if rank:
+        while count := agreed(0):
+            for _ in range(count):
+                step()
+        return
     print(json.dumps({"torch": torch.__version__, "mode": mode, "threads": torch.get_num_threads(),
                       "optimizer": kind, "pid": os.getpid(),
                       "parameters": sum(p.numel() for p in model.parameters())}), flush=True)
     for line in sys.stdin:
-        ends = [step() for _ in range(int(line) + 1)]
+        ends = [step() for _ in range(agreed(int(line) + 1))]
         print(json.dumps([end - begin for begin, end in zip(ends, ends[1:])]), flush=True)
+    agreed(0)
+
+
+def main(name, mode, threads):
+    if mode != "ddp":
+        return train(name, mode, threads)
+    ranks = 2
+    with tempfile.TemporaryDirectory() as folder:
+        others = [torch.multiprocessing.get_context("spawn").Process(
+            target=train, args=(name, mode, threads, rank, ranks, folder)) for rank in range(1, ranks)]
+        for other in others:
+            other.start()
+        train(name, mode, threads, 0, ranks, folder)
+        for other in others:
+            other.join()
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4 or sys.argv[1] not in SIZES or sys.argv[2] not in ("eager", "compile"):
+    if len(sys.argv) != 4 or sys.argv[1] not in SIZES or sys.argv[2] not in ("eager", "compile", "ddp"):
         sys.exit(__doc__)
     main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
