@@ -5,10 +5,11 @@
 #include "runtime/gpusim/alu.h"
 
 #ifdef __clang__
-#define ALU_LANES _Pragma("clang loop vectorize(assume_safety)") for (int i = 0; i < SIM_LANES; ++i)
+#define ALU_NO_DEPENDENCE
 #else
-#define ALU_LANES _Pragma("GCC ivdep") for (int i = 0; i < SIM_LANES; ++i)
+#define ALU_NO_DEPENDENCE _Pragma("GCC ivdep")
 #endif
+#define ALU_LANES ALU_NO_DEPENDENCE for (int i = 0; i < SIM_LANES; ++i)
 
 // Functions of one, two, three operands: d = EXPR of x, y, z.
 #define ALU_FN1(name, D, A, expr)                                              \
