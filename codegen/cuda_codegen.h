@@ -32,6 +32,11 @@ ptc_status_t ptc_cuda_attention(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_
 ptc_status_t ptc_cuda_single(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
                              ptc_str_t *out, ptc_kernel_shape_t *out_shape);
 
+// Whether cuBLASLt can do what the GEMM |kernel| does in one call: operands that are matrices as they lie, one result,
+// an epilogue of a bias, an addend and an activation at most. |*out_gemm| then says how; its workspace is the caller's.
+bool ptc_cuda_library_gemm(const ptc_kernel_t *kernel, const ptc_cuda_options_t *options,
+                           ptc_plan_gemm_t *out_gemm);
+
 // What every source begins with: types, the call struct, conversions, math functions, Philox.
 void ptc_cuda_prelude(ptc_str_t *out, const ptc_kernel_t *kernel);
 // The first lines of an entry function: `call`; the hashes of the paths of random numbers, computed once per block.

@@ -52,6 +52,7 @@ static const setting_row_t rows[] = {
     {NULL, "clip", SETTING_FLOAT, 0, 0, 1e15, NULL},
     {NULL, "precision", SETTING_WORD, 0, 0, 0, " f32 bf16 f16 "},
     {NULL, "f32_matmul", SETTING_WORD, 0, 0, 0, " exact tf32 "},
+    {NULL, "gemm", SETTING_WORD, 0, 0, 0, " auto generated cublaslt "},
     {NULL, "seed", SETTING_INT, 0, 0, 9007199254740991.0, NULL},
 };
 #undef INT_LIMIT

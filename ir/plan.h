@@ -94,6 +94,32 @@ typedef struct ptc_phase_run_s {
   const int64_t *tiles;
 } ptc_phase_run_t;
 
+// A kernel as one call of a library of matrix products (cuBLASLt), in its terms: matrices lie by columns,
+//   D = activation(op(A) op(B) + C + bias),   op(A) m x k, op(B) k x n, C and D m x n, bias along m, |batch| times.
+typedef enum ptc_gemm_activation_e {
+  PTC_GEMM_LINEAR,
+  PTC_GEMM_RELU,
+  PTC_GEMM_GELU_TANH
+} ptc_gemm_activation_t;
+
+typedef struct ptc_plan_matrix_s {
+  int32_t param;  // of the kernel; -1: no such matrix
+  bool transposed;
+  ptc_dtype_t dtype;
+  int64_t ld, stride;  // elements from column to column, from product to product
+} ptc_plan_matrix_t;
+
+typedef struct ptc_plan_gemm_s {
+  int64_t m, n, k, batch;
+  ptc_plan_matrix_t a, b, c, d;  // c: like d, or absent
+  int32_t bias;                  // a parameter of d's dtype, or -1
+  ptc_gemm_activation_t activation;
+  bool tf32;  // f32 operands may be rounded to tf32
+  int64_t
+      workspace_bytes;  // that the call may use, at a multiple of PTC_PLAN_GEMM_ALIGN; of the kernel's
+} ptc_plan_gemm_t;
+enum { PTC_PLAN_GEMM_ALIGN = 256 };
+
 typedef struct ptc_plan_kernel_s {
   const char *name;   // entry point; the source is kernels/NAME.c
   const char *about;  // one line: the ops
@@ -109,6 +135,8 @@ typedef struct ptc_plan_kernel_s {
   int64_t
       workspace_bytes;  // shared by the tiles of one launch: the last argument of the step, in the arena
   int64_t scratch_bytes;  // of one thread
+  // What does the same where the library is there, and is preferred; NULL: nothing.
+  const ptc_plan_gemm_t *gemm;
   double flops;
   int64_t min_bytes;
   const char *hash;  // of the source, hexadecimal

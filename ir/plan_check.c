@@ -81,6 +81,10 @@ static ptc_status_t check_kernel(ptc_plan_checker_t *c, const ptc_plan_kernel_t 
       kernel->scratch_bytes > INT64_C(1) << 40 || kernel->min_bytes < 0)
     return FAULT(loc, "plan-kernel", "kernel \"%s\" needs an impossible amount of memory",
                  kernel->name);
+  if (kernel->gemm && !ptc_plan_gemm_fits(kernel))
+    return FAULT(loc, "plan-kernel",
+                 "kernel \"%s\": its matrix product does not fit its parameters and workspace",
+                 kernel->name);
   return check_runs(c, kernel);
 }
 

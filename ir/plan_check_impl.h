@@ -19,5 +19,7 @@ bool ptc_plan_axes_are_valid(const ptc_mesh_t *mesh, const ptc_axis_ref_t *axes,
 ptc_status_t ptc_plan_check_layout(const ptc_plan_checker_t *c, const ptc_buffer_t *buffer);
 // Axes, dtype and sizes of the step's parts: "plan-collective".
 ptc_status_t ptc_plan_check_collective(const ptc_plan_checker_t *c, const ptc_step_t *step);
+// Whether the matrices of |kernel->gemm| lie inside the kernel's parameters, and what it may use besides in its workspace.
+bool ptc_plan_gemm_fits(const ptc_plan_kernel_t *kernel);
 
 #endif  // PTC_IR_PLAN_CHECK_IMPL_H_

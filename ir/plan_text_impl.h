@@ -7,6 +7,8 @@
 //     params in:512 out:512/0 inout:64           /0: it may take the bytes of parameter 0
 //     run 1: 4 12                                once a phase of 4 tiles, then one of 12
 //     needs workspace 0 scratch 256 flops 1024 bytes 1024
+//     cublaslt 64 32 16 batch 1 a 0 n f32 64 0 b 1 t f32 32 0 d 3 n f32 64 0 bias 2 act relu tf32 workspace 4194560
+//                                                m n k; matrices: parameter, n or t, dtype, ld, stride
 //   buffer 7 "x" temp f32 [b=4 s=256] of [8/dp 256] at "gpt2.ptm":34
 //     at 4096+65536*12 128                       addresses: 12 of them, then one more
 //   task "train"
@@ -108,6 +110,9 @@ typedef struct ptc_plan_reader_s {
 
 ptc_status_t ptc_plan_read_ref(ptc_plan_reader_t *r, ptc_ref_t *out);
 ptc_status_t ptc_plan_read_kernel_name(ptc_plan_reader_t *r, int32_t *out_kernel);
+// `cublaslt ...`, or nothing (plan_gemm.c).
+ptc_status_t ptc_plan_read_gemm(ptc_plan_reader_t *r, ptc_plan_kernel_t *kernel);
+void ptc_plan_print_gemm(const ptc_plan_gemm_t *gemm, ptc_str_t *out);
 // `owes ...` up to and with its `end`, or nothing.
 ptc_status_t ptc_plan_read_ledger(ptc_plan_reader_t *r, ptc_task_t *task);
 // `of [...]`, or nothing.

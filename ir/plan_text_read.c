@@ -94,6 +94,7 @@ static ptc_status_t read_kernel(ptc_plan_reader_t *r) {
   PTC_TRY(ptc_scan_expect_word(r, "bytes"));
   PTC_TRY(ptc_scan_number(r, PTC_PLAN_MAX_NUMBER, &kernel.min_bytes));
   PTC_TRY(ptc_scan_expect_line_end(r));
+  PTC_TRY(ptc_plan_read_gemm(r, &kernel));
   ptc_plan_grow(r->arena, &r->plan->kernels, sizeof kernel, r->plan->num_kernels, &r->cap_kernels);
   r->plan->kernels[r->plan->num_kernels++] = kernel;
   ptc_map_set(&r->kernels, name, (void *)(intptr_t)r->plan->num_kernels);

@@ -31,6 +31,7 @@ static void print_kernel(const ptc_plan_kernel_t *kernel, ptc_str_t *out) {
                  kernel->workspace_bytes, kernel->scratch_bytes);
   ptc_str_append_double(out, kernel->flops);
   ptc_str_printf(out, " bytes %" PRId64 "\n", kernel->min_bytes);
+  if (kernel->gemm) ptc_plan_print_gemm(kernel->gemm, out);
 }
 
 // --- buffers

@@ -67,6 +67,9 @@ static const char usage[] =
     "  --f32-matmul=HOW       GEMMs of f32 on GPUs: exact (default), or tf32, whose operands keep "
     "11\n"
     "                         of 24 bits: --set train.f32_matmul=tf32\n"
+    "  --gemm=HOW             products on GPUs by generated kernels, by cublaslt where it is found "
+    "and\n"
+    "                         can do them, or auto (default): where it is faster, too\n"
     "  --keep-grads           gradients are results of the plan, for `ptc run --dump-grads`\n"
     "  --print-after=PASS     print the IR after that pass; `lower` is the front end's result, "
     "`all`\n"
@@ -111,6 +114,7 @@ enum {
   OPT_FORMAT,
   OPT_TARGET,
   OPT_F32_MATMUL,
+  OPT_GEMM,
   OPT_KEEP_GRADS,
   OPT_PRINT_AFTER,
   OPT_STOP_AFTER,
@@ -131,6 +135,7 @@ static const struct option long_options[] = {
     {"format", required_argument, NULL, OPT_FORMAT},
     {"target", required_argument, NULL, OPT_TARGET},
     {"f32-matmul", required_argument, NULL, OPT_F32_MATMUL},
+    {"gemm", required_argument, NULL, OPT_GEMM},
     {"keep-grads", no_argument, NULL, OPT_KEEP_GRADS},
     {"print-after", required_argument, NULL, OPT_PRINT_AFTER},
     {"stop-after", required_argument, NULL, OPT_STOP_AFTER},
@@ -212,8 +217,10 @@ static int read_option(int option, char *const *argv, arguments_t *args) {
       return -1;
     case OPT_TARGET: args->target = optarg; return -1;
     case OPT_F32_MATMUL:
-      if (!ptc_options_set(&args->common, "train.f32_matmul", optarg))
-        return usage_error("too many settings: --f32-matmul=%s", optarg);
+    case OPT_GEMM:
+      if (!ptc_options_set(&args->common, option == OPT_GEMM ? "train.gemm" : "train.f32_matmul",
+                           optarg))
+        return usage_error("too many settings: \"%s\"", optarg);
       return -1;
     case OPT_KEEP_GRADS: args->pass.keep_grads = true; return -1;
     case OPT_PRINT_AFTER:

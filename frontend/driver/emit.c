@@ -11,6 +11,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/cuda_codegen.h"
+#include "frontend/driver/gemm_choice.h"
 #include "frontend/driver/why.h"
 #include "ir/text.h"
 #include "passes/lower_plan.h"
@@ -21,29 +22,39 @@
 
 // --- to a plan
 
-static ptc_status_t print_kernels(ptc_module_t *module, const char *target,
-                                  const ptc_kernel_t *const *kernels, ptc_emitted_t *emitted) {
-  ptc_plan_t *plan = emitted->plan;
-  const bool cuda = ptc_plan_target_is_cuda(target);
-  const ptc_cuda_options_t cuda_options = {
-      .tf32 = strcmp(ptc_attrs_string(&module->config, "f32_matmul", "exact"), "tf32") == 0};
-  const ptc_c_target_t c_target = {.march = cuda ? NULL : ptc_compiler_march(target)};
-  for (int32_t k = 0; k < plan->num_kernels; k++) {
-    ptc_str_t text = {0};
-    ptc_kernel_shape_t shape = {0};
-    ptc_status_t status =
-        cuda
-            ? ptc_codegen_cuda(module->diag, &plan->arena, kernels[k], &cuda_options, &text, &shape)
-            : ptc_codegen_c(module->diag, &plan->arena, kernels[k], &c_target, &text, &shape);
-    emitted->sources[k] = (ptc_kernel_source_t){plan->kernels[k].name, text.data, text.len};
-    if (status != PTC_OK) return status;
-    char hash[PTC_HASH_CHARS + 1];
-    ptc_hash(text.data, text.len, hash);
-    plan->kernels[k].hash = ptc_arena_strdup(&plan->arena, hash);
-    ptc_plan_set_shape(plan, k, shape.num_runs, shape.runs, shape.workspace_bytes,
-                       shape.scratch_bytes);
-  }
+static ptc_status_t print_kernel(ptc_module_t *module, const ptc_c_target_t *c_target,
+                                 ptc_gemm_choice_t *choice, const ptc_kernel_t *kernel,
+                                 ptc_plan_t *plan, int32_t number, ptc_kernel_source_t *source) {
+  ptc_plan_kernel_t *entry = &plan->kernels[number];
+  ptc_str_t text = {0};
+  ptc_kernel_shape_t shape = {0};
+  const ptc_status_t status =
+      choice ? ptc_codegen_cuda(module->diag, &plan->arena, kernel, &choice->options, &text, &shape)
+             : ptc_codegen_c(module->diag, &plan->arena, kernel, c_target, &text, &shape);
+  *source = (ptc_kernel_source_t){entry->name, text.data, text.len};
+  if (status != PTC_OK) return status;
+  char hash[PTC_HASH_CHARS + 1];
+  ptc_hash(text.data, text.len, hash);
+  entry->hash = ptc_arena_strdup(&plan->arena, hash);
+  if (choice) entry->gemm = ptc_gemm_choose(choice, &plan->arena, kernel, &shape);
+  ptc_plan_set_shape(plan, number, shape.num_runs, shape.runs, shape.workspace_bytes,
+                     shape.scratch_bytes);
   return PTC_OK;
+}
+
+static ptc_status_t print_kernels(const ptc_pass_ctx_t *ctx, ptc_module_t *module,
+                                  const char *target, const ptc_kernel_t *const *kernels,
+                                  ptc_emitted_t *emitted) {
+  const bool cuda = ptc_plan_target_is_cuda(target);
+  const ptc_c_target_t c_target = {.march = cuda ? NULL : ptc_compiler_march(target)};
+  ptc_gemm_choice_t choice;
+  ptc_gemm_choice_init(&choice, ctx, module, target);
+  ptc_status_t status = PTC_OK;
+  for (int32_t k = 0; k < emitted->plan->num_kernels && status == PTC_OK; k++)
+    status = print_kernel(module, &c_target, cuda ? &choice : NULL, kernels[k], emitted->plan, k,
+                          &emitted->sources[k]);
+  ptc_gemm_choice_deinit(&choice);
+  return status;
 }
 
 // The settings' origins, and after them the parameters of the model, which are fixed.
@@ -92,7 +103,7 @@ static ptc_status_t build_plan(ptc_pass_ctx_t *ctx, ptc_module_t *module,
   const size_t bytes = sizeof *emitted->sources * (size_t)(plan->num_kernels + 1);
   emitted->sources = ptc_xmalloc(bytes);
   memset(emitted->sources, 0, bytes);
-  PTC_TRY(print_kernels(module, target, kernels, emitted));
+  PTC_TRY(print_kernels(ctx, module, target, kernels, emitted));
   const bool overlap = ptc_attrs_bool(&module->config, "overlap", false);
   if (overlap) PTC_TRY(ptc_plan_overlap(module->diag, plan));
   PTC_TRY(ptc_plan_memory(module->diag, plan));

@@ -9,17 +9,23 @@
 #include "ir/base/str.h"
 #include "runtime/gpusim/gpusim.h"
 
-static const char library_name[] = "libptc_gpusim_cuda.so", nccl_name[] = "libptc_gpusim_nccl.so";
+static const char library_name[] = "libptc_gpusim_cuda.so", nccl_name[] = "libptc_gpusim_nccl.so",
+                  cublaslt_name[] = "libptc_gpusim_cublaslt.so";
 
-// The simulated NCCL lies beside the simulated driver.
+// The other simulated libraries lie beside the simulated driver.
+static void name_library(const char *variable, const char *driver, const char *name) {
+  ptc_str_t path = {0};
+  const char *slash = strrchr(driver, '/');
+  if (slash) ptc_str_append_n(&path, driver, (size_t)(slash - driver) + 1);
+  ptc_str_append(&path, name);
+  setenv(variable, path.data, 1);
+  ptc_str_deinit(&path);
+}
+
 static void name_libraries(const char *path) {
-  ptc_str_t nccl = {0};
-  const char *slash = strrchr(path, '/');
-  if (slash) ptc_str_append_n(&nccl, path, (size_t)(slash - path) + 1);
-  ptc_str_append(&nccl, nccl_name);
   setenv("PTC_LIBCUDA", path, 1);
-  setenv("PTC_NCCL", nccl.data, 1);
-  ptc_str_deinit(&nccl);
+  name_library("PTC_NCCL", path, nccl_name);
+  name_library("PTC_CUBLASLT", path, cublaslt_name);
 }
 
 // It stays mapped: its counters are read when the runtime has closed it.

@@ -51,7 +51,8 @@ static void print_csv(const row_t *row, FILE *out) {
     csv_field(row->has_occupancy, row->occupancy.blocks, out);
     csv_field(row->has_occupancy, row->occupancy.warps, out);
     csv_field(row->has_occupancy, row->occupancy.max_warps, out);
-    fprintf(out, ",%s", row->has_occupancy ? row->occupancy.limit : "");
+    fprintf(out, ",%s,%s", row->has_occupancy ? row->occupancy.limit : "",
+            kernel->gemm ? "cublaslt" : "generated");
   }
   fputc('\n', out);
 }
@@ -73,6 +74,7 @@ static json_t *json_of(const row_t *row) {
                 "line", (int)kernel->loc_line, "hash", kernel->hash ? kernel->hash : "");
   if (!row->cuda) return object;
   const ptc_cuda_resources_t *r = &row->resources;
+  json_object_set_new(object, "by", json_string(kernel->gemm ? "cublaslt" : "generated"));
   set_number(object, "registers", r->known, r->registers);
   set_number(object, "shared_bytes", r->known, r->shared_bytes);
   set_number(object, "stack_bytes", r->known, r->stack_bytes);
@@ -106,7 +108,7 @@ static void print_text(const row_t *row, FILE *out) {
     fprintf(out, " %5s %-13s", "-", "-");
   fprintf(out, "  %s (%s", kernel->name, kernel->about);
   if (kernel->loc_file) fprintf(out, ", %s:%d", kernel->loc_file, (int)kernel->loc_line);
-  fputs(")\n", out);
+  fputs(kernel->gemm ? "); by cuBLASLt, else as generated\n" : ")\n", out);
 }
 
 static void print_heads(bool cuda, ptc_show_format_t format, FILE *out) {
@@ -117,7 +119,7 @@ static void print_heads(bool cuda, ptc_show_format_t format, FILE *out) {
     fprintf(out,
             "kernel,calls_per_step,flops,min_bytes,workspace_bytes,scratch_bytes,file,line%s\n",
             cuda ? ",registers,shared_bytes,stack_bytes,spill_store_bytes,spill_load_bytes,"
-                   "blocks_per_sm,warps_per_sm,max_warps_per_sm,limited_by"
+                   "blocks_per_sm,warps_per_sm,max_warps_per_sm,limited_by,by"
                  : "");
 }
 

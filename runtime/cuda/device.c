@@ -8,6 +8,7 @@
 
 #include "ir/base/vec.h"
 #include "runtime/cuda/driver.h"
+#include "runtime/cuda/products.h"
 
 // Of the driver's enumerations.
 enum {
@@ -38,6 +39,7 @@ typedef struct cuda_device_s {
   bool *recorded;               // per event: since the device was last waited for, or a graph begun
   void *joint;                  // an event: at the begin and the end of a graph all streams meet
   void **modules, **functions;  // one per kernel
+  ptc_products_t *products;     // those that a library does
   uint64_t faults;              // an int32_t per kernel
   int32_t *host_faults;
   PTC_VEC(uint64_t) allocations;
@@ -89,6 +91,8 @@ static ptc_status_t wait_for_stream(cuda_device_t *device, ptc_diag_t *diag, int
 static ptc_status_t launch(ptc_device_t *base, ptc_diag_t *diag, int32_t stream, int32_t kernel,
                            const uint64_t *args, int32_t num_args, const int64_t *turns) {
   cuda_device_t *device = (cuda_device_t *)base;
+  if (ptc_products_take(device->products, kernel, args))
+    return ptc_products_launch(device->products, diag, kernel, args, device->streams[stream]);
   const ptc_plan_kernel_t *k = &device->plan->kernels[kernel];
   call_t call = {.fault = device->faults + 4 * (uint64_t)kernel};
   memcpy(call.params, args, sizeof *args * (size_t)(num_args < MAX_PARAMS ? num_args : MAX_PARAMS));
@@ -302,6 +306,7 @@ static void destroy(ptc_device_t *base) {
   }
   for (int64_t i = 0; i < device->graphs.len; i++) driver->GraphExecDestroy(device->graphs.data[i]);
   if (device->joint) driver->EventDestroy(device->joint);
+  ptc_products_close(device->products);
   for (int64_t i = 0; i < device->marks.len; i++) driver->EventDestroy(device->marks.data[i]);
   for (int64_t i = 0; i < device->allocations.len; i++)
     driver->MemFree(device->allocations.data[i]);
@@ -376,6 +381,7 @@ static ptc_status_t start(cuda_device_t *device, ptc_diag_t *diag, const ptc_cud
   CU(device, diag, CtxSetCurrent, context);
   PTC_TRY(make_streams(device, diag));
   PTC_TRY(allocate(device, diag));
+  device->products = ptc_products_open(diag, device->plan);
   return load(device, diag, images);
 }
 

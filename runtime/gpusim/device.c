@@ -166,6 +166,7 @@ int sim_device_work(sim_device_t *device, const sim_work_t *work) {
     case SIM_WORK_WAIT:
       return work->event.stream ? sim_stream_run(work->event.stream, work->event.position) : SIM_OK;
     case SIM_WORK_RECORD: return SIM_OK;
+    case SIM_WORK_CALL:
     case SIM_WORK_SHARED: return run_shared(device, work);
     case SIM_WORK_GRAPH: return sim_graph_run(work->graph);
   }

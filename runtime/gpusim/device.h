@@ -50,6 +50,7 @@ typedef enum sim_work_kind_e {
   SIM_WORK_RECORD,
   SIM_WORK_WAIT,
   SIM_WORK_SHARED,  // with other devices
+  SIM_WORK_CALL,    // of another library, on this device alone
   SIM_WORK_GRAPH,   // all of a graph
 } sim_work_kind_t;
 
@@ -72,7 +73,7 @@ typedef struct sim_work_s {
   bool to_device, from_device;
   unsigned char value;
   sim_event_t event;           // wait
-  ptc_gpusim_shared_fn_t run;  // shared
+  ptc_gpusim_shared_fn_t run;  // shared, call
   const struct sim_graph_s *graph;
   void *owned;  // parameters, what is copied from the host, |run|'s argument
 } sim_work_t;

@@ -431,6 +431,12 @@ int ptc_gpusim_enqueue(void *stream, ptc_gpusim_shared_fn_t run, void *arg) {
   LOCKED(device_of(stream), sim_stream_push(stream_of(stream), work));
 }
 
+int ptc_gpusim_enqueue_call(void *stream, ptc_gpusim_shared_fn_t run, void *arg) {
+  const sim_work_t work = {.kind = SIM_WORK_CALL, .run = run, .owned = arg};
+  if (!device_of(stream)) free(arg);
+  LOCKED(device_of(stream), sim_stream_push(stream_of(stream), work));
+}
+
 int ptc_gpusim_current(void) { return current ? current->ordinal : -1; }
 
 int ptc_gpusim_device_of(void *stream) {

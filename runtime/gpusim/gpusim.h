@@ -23,7 +23,7 @@ PTC_GPUSIM_EXPORT void ptc_gpusim_configure(bool checks, bool counters, int32_t 
 PTC_GPUSIM_EXPORT bool ptc_gpusim_counters(int32_t index, const char **out_name,
                                            sim_counters_t *out_counters);
 
-// --- for the simulated NCCL
+// --- for the simulated NCCL and cuBLASLt
 
 // Work of several devices on a stream of one of them: runs in the stream's order, without any lock of the device,
 // and may wait for other devices. Another result than 0 is the device's error from then on, with the text at
@@ -32,6 +32,8 @@ enum { PTC_GPUSIM_REPORT = 512 };
 typedef int (*ptc_gpusim_shared_fn_t)(void *arg, char *report);
 // Queues it on |stream| (NULL: the current device's default stream); 0 or the driver's code.
 PTC_GPUSIM_EXPORT int ptc_gpusim_enqueue(void *stream, ptc_gpusim_shared_fn_t run, void *arg);
+// The same for work of one device alone, which waits for no other: a graph may record it, and run it more than once.
+PTC_GPUSIM_EXPORT int ptc_gpusim_enqueue_call(void *stream, ptc_gpusim_shared_fn_t run, void *arg);
 // The device that is current on this thread, or -1; the one that |stream| is of (NULL: the current one).
 PTC_GPUSIM_EXPORT int ptc_gpusim_current(void);
 PTC_GPUSIM_EXPORT int ptc_gpusim_device_of(void *stream);

@@ -33,6 +33,7 @@ bool generated_has_nvrtc(void) {
 bool generated_open_gpusim(generated_t *generated, ptc_module_t *module) {
   *generated = (generated_t){.module = module};
   setenv("PTC_LIBCUDA", PTC_BINARY_DIR "/libptc_gpusim_cuda.so", 1);
+  setenv("PTC_CUBLASLT", PTC_BINARY_DIR "/libptc_gpusim_cublaslt.so", 0);
   ptc_pass_ctx_t ctx;
   ptc_pass_ctx_init(&ctx, NULL);
   ptc_status_t status = ptc_emit(&ctx, module, "compute_80", &generated->emitted);
