@@ -95,10 +95,11 @@ static void print_kernel(FILE *out, const char *name, const sim_counters_t *c) {
   int64_t insts = 0;
   for (int i = 0; i < SIM_NUM_CLASSES; i++) insts += c->thread_insts[i];
   fprintf(out,
-          "%8" PRId64 " %10.3f %9.3f %9.3f %10" PRId64 " %10" PRId64 " %8" PRId64 " %8" PRId64
-          "  %s (",
+          "%8" PRId64 " %10.3f %9.3f %9.3f %10" PRId64 " %10" PRId64 " %10" PRId64 " %8" PRId64
+          " %8" PRId64 "  %s (",
           c->launches, (double)insts * 1e-6, (double)c->flops * 1e-6, (double)c->mma_flops * 1e-6,
-          c->global_sectors, c->least_sectors, c->shared_conflicts, c->barriers, name);
+          c->global_sectors, c->least_sectors, c->moved_sectors, c->shared_conflicts, c->barriers,
+          name);
   static const char *const names[] = {
 #define SIM_CLASS(id, text) text,
 #include "runtime/gpusim/classes.def"
@@ -121,8 +122,8 @@ void ptc_gpusim_print(FILE *out) {
   if (find_symbol(library, PTC_GPUSIM_COUNTERS, &counters)) {
     const char *name;
     sim_counters_t c, all = {0};
-    fprintf(out, "%8s %10s %9s %9s %10s %10s %8s %8s  kernel\n", "launches", "M insts", "M FLOP",
-            "M mma", "sectors", "least", "bank", "barriers");
+    fprintf(out, "%8s %10s %9s %9s %10s %10s %10s %8s %8s  kernel\n", "launches", "M insts",
+            "M FLOP", "M mma", "sectors", "least", "moved", "bank", "barriers");
     for (int32_t i = 0; counters(i, &name, &c); i++) {
       print_kernel(out, name, &c);
       const int64_t *from = (const int64_t *)&c;

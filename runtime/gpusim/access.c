@@ -124,7 +124,7 @@ static void count(sim_warp_t *warp, ptx_space_t space, const uint64_t *address, 
             : first >= SIM_SHARED_WINDOW ? PTX_SPACE_SHARED
                                          : PTX_SPACE_GLOBAL;
   }
-  if (space == PTX_SPACE_GLOBAL) sim_count_global(&block->counters, address, mask, bytes, is_write);
+  if (space == PTX_SPACE_GLOBAL) sim_count_global(block, address, mask, bytes, is_write);
   if (space == PTX_SPACE_SHARED) sim_count_shared(&block->counters, address, mask, bytes);
 }
 

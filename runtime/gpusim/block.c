@@ -65,6 +65,7 @@ sim_block_t *sim_block_create(const sim_launch_t *launch) {
     block->warp_counts = ptc_xmalloc(bytes);
     memset(block->counts, 0, bytes);
     memset(block->warp_counts, 0, bytes);
+    block->recent = ptc_xmalloc(sizeof *block->recent);
   }
   if (launch->options.checks) {
     block->shadow = sim_shadow_create(block->shared_bytes);
@@ -83,6 +84,7 @@ void sim_block_destroy(sim_block_t *block) {
   free(block->local_valid);
   free(block->counts);
   free(block->warp_counts);
+  free(block->recent);
   free(block->warps);
   free(block->local);
   free(block->shared);
@@ -247,6 +249,7 @@ void sim_block_run(sim_block_t *block, const uint32_t id[3]) {
     sim_shadow_clear(block->shadow, block->shared_bytes);
     memset(block->local_valid, 0, (size_t)(block->local_stride * block->num_threads));
   }
+  if (block->recent) memset(block->recent, 0, sizeof *block->recent);
   for (int32_t w = 0; w < block->num_warps; ++w) start_warp(&block->warps[w]);
   ++block->counters.blocks;
   while (run_warps(block) && !block->fault) {

@@ -39,7 +39,7 @@ void sim_copy_async(sim_warp_t *warp, const sim_op_t *op, uint32_t mask) {
     PTC_VEC_PUSH(&warp->copies, copy);
   }
   if (!warp->block->counts) return;
-  if (reading) sim_count_global(&warp->block->counters, from, reading, copying->bytes, false);
+  if (reading) sim_count_global(warp->block, from, reading, copying->bytes, false);
   sim_count_shared(&warp->block->counters, to, mask, copying->bytes);
 }
 

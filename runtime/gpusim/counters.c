@@ -15,8 +15,20 @@ static int sort_addresses(const uint64_t address[SIM_LANES], uint32_t mask,
   return count;
 }
 
-void sim_count_global(sim_counters_t *counters, const uint64_t address[SIM_LANES], uint32_t mask,
+// Notes that |sector| is touched; whether it was not among the recent ones.
+static bool is_new(uint64_t recent[SIM_RECENT_SETS][SIM_RECENT_WAYS], uint64_t sector) {
+  uint64_t *set = recent[sector % SIM_RECENT_SETS];
+  int way = 0;
+  while (way < SIM_RECENT_WAYS && set[way] != sector) ++way;
+  const bool found = way < SIM_RECENT_WAYS;
+  for (int w = found ? way : SIM_RECENT_WAYS - 1; w > 0; --w) set[w] = set[w - 1];
+  set[0] = sector;
+  return !found;
+}
+
+void sim_count_global(sim_block_t *block, const uint64_t address[SIM_LANES], uint32_t mask,
                       int64_t bytes, bool is_write) {
+  sim_counters_t *counters = &block->counters;
   uint64_t sorted[SIM_LANES], covered = 0, last_sector = UINT64_MAX;
   const int count = sort_addresses(address, mask, sorted);
   int64_t unique = 0, sectors = 0;
@@ -25,7 +37,10 @@ void sim_count_global(sim_counters_t *counters, const uint64_t address[SIM_LANES
     unique += (int64_t)(end > covered ? end - (begin > covered ? begin : covered) : 0);
     covered = end;
     for (uint64_t s = begin / SECTOR; s <= (end - 1) / SECTOR; ++s)
-      if (last_sector == UINT64_MAX || s > last_sector) ++sectors, last_sector = s;
+      if (last_sector == UINT64_MAX || s > last_sector) {
+        ++sectors, last_sector = s;
+        counters->moved_sectors += is_new(block->recent->sectors[is_write], s);
+      }
   }
   counters->global_sectors += sectors;
   counters->least_sectors += (unique + SECTOR - 1) / SECTOR;

@@ -65,6 +65,12 @@ typedef struct sim_barrier_s {
 
 struct sim_shadow_s;
 
+// The sectors of global memory that a block has lately read and written; the first of a set is the latest.
+enum { SIM_RECENT_SETS = 256, SIM_RECENT_WAYS = 4 };
+typedef struct sim_recent_s {
+  uint64_t sectors[2][SIM_RECENT_SETS][SIM_RECENT_WAYS];  // read, written; 0: none
+} sim_recent_t;
+
 struct sim_block_s {
   const sim_launch_t *launch;
   const sim_program_t *program;
@@ -76,6 +82,7 @@ struct sim_block_s {
   sim_barrier_t barriers[SIM_MAX_BARRIERS];
   int64_t *counts;       // per op, executed lanes; NULL: not counted
   int64_t *warp_counts;  // per op
+  sim_recent_t *recent;  // if counted
   sim_counters_t counters;
   struct sim_shadow_s *shadow;  // NULL: no checks
   unsigned char *local_valid;
@@ -167,7 +174,7 @@ void sim_addresses(const sim_warp_t *warp, const sim_op_t *op, ptx_width_t width
 
 // --- counters (counters.c): one access of a warp
 
-void sim_count_global(sim_counters_t *counters, const uint64_t address[SIM_LANES], uint32_t mask,
+void sim_count_global(sim_block_t *block, const uint64_t address[SIM_LANES], uint32_t mask,
                       int64_t bytes, bool is_write);
 void sim_count_shared(sim_counters_t *counters, const uint64_t address[SIM_LANES], uint32_t mask,
                       int64_t bytes);

@@ -14,6 +14,8 @@ typedef struct sim_counters_s {
   int64_t flops;                          // outside of mma; a fused multiply-add is two
   int64_t mma_flops;
   int64_t global_sectors, least_sectors;  // 32 bytes each: touched, and what the bytes would fill
+  // Of the touched: what the block has not read, or written, among its last 1024 (32 KiB, its part of an L1 cache).
+  int64_t moved_sectors;
   int64_t global_read_bytes, global_write_bytes;  // asked for
   int64_t shared_passes,
       shared_conflicts;  // passes over the banks, and those beyond the least number

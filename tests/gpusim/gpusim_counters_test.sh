@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Proves, by the counters of the simulator of GPUs and for shapes that are multiples of the tiles: kernels bound by memory
+# touch no sector that they do not use and move at most 1.05 times their least bytes (AdamW: each value is read and
+# written once), but for those listed below with the reason; GEMMs, and attention on tensor cores, have no bank
+# conflicts in shared memory, and their products are in mma. Ends with `N passed, N failed`. By default one model, by PTC_SEED; PTC_CASES=4 runs all.
+# PTC_SHOW=1 prints each kernel. Without NVRTC it says so and passes.
+# Usage: gpusim_counters_test.sh BUILD_FOLDER
+build=${1:?usage: gpusim_counters_test.sh BUILD_FOLDER}
+ptc=$build/ptc
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+export PTC_CACHE=${PTC_CACHE:-$build/kernel-cache}
+passed=0
+failed=0
+head -c 4000 LICENSE | tr -c 'a-z \n' 'e' >"$root/tokens"
+
+# Columns of |csv|: 1 kernel, 2 calls, 3 FLOP, 4 least bytes. Of the profile: 1 launches, 3 M FLOP outside of mma, 4 M FLOP in
+# mma, 5 sectors touched, 6 the least for what was asked, 7 moved, 8 bank conflicts, 10 kernel.
+cat >"$root/check.awk" <<'END'
+# Whose accesses are not coalesced: sine and cosine look up tables of the math library; AdamW with the sum of a gradient
+# and a transposed one (the embedding that is also the head of llama3) reads one of them across.
+function is_scattered(name) { return about[name] ~ /\(rope/ || is_across(name) }
+function is_across(name) { return model ~ /llama3/ && name ~ /_(add|cast)_adamw$/ }
+# How many times the least bytes a kernel may move.
+function bound(name) {
+  if (is_across(name)) return 5
+  # A block per addressed row looks through all indices: nothing is added atomically.
+  if (about[name] ~ /scatter_add/) return 4
+  # Sums over columns: partial sums in double, written and read, per 32 rows, or per 2, which is the batch here.
+  if (about[name] ~ /norm_grad.*reduce_sum/) return 1.75
+  if (about[name] ~ /reduce_sum|norm_grad/) return 1.26
+  # Scale and bias once per block, of 8 rows here: from the L2 cache.
+  if (about[name] ~ /norm/) return 1.26
+  return 1.05
+}
+function complain(text) { print model ": " name ": " text; bad++ }
+FILENAME == csv {
+  split($0, f, ",")
+  calls[f[1]] = f[2]; least[f[1]] = f[4]; work[f[1]] = f[3]
+  next
+}
+$2 ~ /%$/ { about[$6] = $0 }
+$1 == "launches" { counted = 1 }
+!counted || !($10 in calls) || !calls[$10] { next }
+{
+  name = $10
+  n = calls[name]
+  inside = $4
+  kind = name ~ /einsum/ && inside > 0 ? "gemm" : name ~ /attention/ ? "attention" : "memory"
+  if (name ~ /einsum/ && inside == 0) kind = "exact"
+  seen[kind]++
+  ratio = 32 * $7 / (n * least[name])
+  if (show) printf "%s %-9s %6.3f x least, %.3f touched, conflicts %d, mma %.1f%%  %s\n", model, kind, ratio, $5 / $6, $8, 100 * inside / (inside + $3 + 1e-9), name
+  if (kind == "memory") {
+    # A scalar takes a sector.
+    if (32 * $7 > bound(name) * n * least[name] + 128 * n) complain("moves " ratio " times the least bytes")
+    if (32 * $7 > 1.05 * n * least[name] + 128 * n) excepted++
+    if ($5 > $6 && !is_scattered(name)) complain($5 " sectors for " $6)
+    if (about[name] ~ /adamw/ && !is_scattered(name) && 32 * $7 > 10000 && ratio > worst_adamw) worst_adamw = ratio
+  } else if (kind != "attention" || inside > 0) {
+    if ($8 > 0) complain($8 " bank conflicts")
+    if (kind != "attention" && $5 > $6) complain($5 " sectors for " $6)
+  }
+  # In attention the rest is softmax. GEMMs: nothing but products, and the rounding of the result.
+  if (kind == "gemm" && name ~ /_einsum(_cast)?$/ && inside < 0.99 * (inside + $3) && $3 > 0.02 * inside) complain("only " inside " of " inside + $3 " M FLOP in mma")
+  # The stated FLOPs are products and what follows them.
+  if (kind == "gemm" && inside + $3 < 0.99 * n * work[name] * 1e-6) complain(inside + $3 " of " n * work[name] * 1e-6 " M FLOP")
+  if (kind == "attention" && inside > 0 && inside < 0.92 * (inside + $3)) complain("only " inside " of " inside + $3 " M FLOP in mma")
+}
+END {
+  printf "%s: %d kernels bound by memory (%d move more than 1.05 times the least, as stated), %d GEMMs in mma, %d exact, %d attention; AdamW moves at most %.3f times its least\n",
+    model, seen["memory"], excepted, seen["gemm"], seen["exact"], seen["attention"], worst_adamw
+  if (seen["memory"] < 20 || seen["gemm"] + seen["exact"] < 8 || seen["attention"] < 2) { print model ": too few kernels"; bad++ }
+  exit bad > 0
+}
+END
+
+check() {  # check NAME MODEL SETTINGS...
+  local name=$1 model=$2
+  shift 2
+  local settings=()
+  for setting in "$@"; do settings+=(--set "$setting"); done
+  local ok=1
+  "$ptc" "$model" -o "$root/plan" --target compute_80 -q "${settings[@]}" >"$root/log" 2>&1 &&
+    "$ptc" show "$root/plan" kernels --format=csv >"$root/kernels.csv" 2>>"$root/log" &&
+    "$ptc" run "$root/plan" --data "$root/tokens:bytes" --steps 1 -q --device=gpusim --profile >"$root/profile" 2>&1 || ok=0
+  if [ $ok = 0 ] && grep -q nvrtc-missing "$root/log"; then
+    echo "skipped: no NVRTC here"
+    return
+  fi
+  [ $ok = 1 ] && awk -v model="$name" -v csv="$root/kernels.csv" -v show="${PTC_SHOW:-}" -f "$root/check.awk" "$root/kernels.csv" "$root/profile" || ok=0
+  if [ $ok = 1 ]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAILED: $name"
+    cat "$root/log"
+    grep error "$root/profile"
+  fi
+  [ -z "${PTC_KEEP:-}" ] || cp -r "$root" "$PTC_KEEP"
+  rm -rf "$root"/plan*
+}
+
+run() {
+  local gpt2=(layers=1 d=128 heads=2 seq=128 vocab=512 drop=0 train.batch=2)
+  local llama=(layers=1 d=128 heads=2 kv_heads=1 ffn=256 seq=128 vocab=512 train.batch=2)
+  case $1 in
+    0) check 'gpt2 bf16' samples/gpt2.ptm "${gpt2[@]}" train.precision=bf16 ;;
+    1) check 'llama3 bf16' samples/llama3.ptm "${llama[@]}" train.precision=bf16 ;;
+    2) check 'gpt2 f32' samples/gpt2.ptm "${gpt2[@]}" train.precision=f32 ;;
+    *) check 'llama3 f32' samples/llama3.ptm "${llama[@]}" train.precision=f32 ;;
+  esac
+}
+
+seed=${PTC_SEED:-$RANDOM}
+echo "PTC_SEED=$seed"
+for ((i = 0; i < ${PTC_CASES:-1} && i < 4; i++)); do run $(((seed + i) % 4)); done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
