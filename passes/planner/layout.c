@@ -30,9 +30,11 @@ double ptc_lay_elements(const ptc_layout_t *l, const ptc_wvalue_t *value, const 
 }
 
 double ptc_lay_value_bytes(const ptc_layout_t *l, int32_t number) {
+  double *known = &l->value_bytes[number];
+  if (*known >= 0) return *known;
   const ptc_wvalue_t *value = &l->p->values[number];
-  return ptc_lay_elements(l, value, l->axes + value->dims) *
-         (double)ptc_dtype_bytes((ptc_dtype_t)value->dtype);
+  return *known = ptc_lay_elements(l, value, l->axes + value->dims) *
+                  (double)ptc_dtype_bytes((ptc_dtype_t)value->dtype);
 }
 
 double ptc_lay_turns(const ptc_layout_t *l, int32_t block) {
@@ -202,6 +204,8 @@ static void allocate(ptc_layout_t *l) {
   l->by_micro = PTC_ARENA_ARRAY(l->arena, uint16_t, l->p->num_sizes + 1);
   l->waits = PTC_ARENA_ARRAY(l->arena, uint8_t, l->p->num_groups + 1);
   l->params = PTC_ARENA_ARRAY(l->arena, ptc_lay_t, l->w->num_params + 1);
+  l->value_bytes = ptc_arena_alloc_raw(l->arena, (size_t)(values + 1) * sizeof(double));
+  l->used_bytes = ptc_arena_alloc_raw(l->arena, (size_t)(values + 1) * sizeof(double));
   l->cap_cache = 2 * values + 64;
   l->cap_targets = l->cap_nets = values + 64;
   l->cache = ptc_arena_alloc_raw(l->arena, (size_t)l->cap_cache * sizeof(*l->cache));

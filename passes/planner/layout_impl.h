@@ -58,6 +58,8 @@ typedef struct ptc_layout_s {
   int32_t *built;     // first of the list in |cache|; -1
   int32_t *viewed;    // the same of its views
   int32_t *gathered;  // in |targets|; -1
+  // Once all values lie: bytes of one instance, as it lies, and as the latest use takes it; -1: not asked for yet.
+  double *value_bytes, *used_bytes;
   int64_t (*sizes)
       [PTC_NUM_WROLES];  // of contractions and attention, on a device: products of dims by role
   uint16_t *by_micro;    // per size: set of the roles that grow with the micro-batch

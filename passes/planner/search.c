@@ -19,6 +19,7 @@ const ptc_fixed_t ptc_fixed_nothing = {
 // Up to so many names, and on so many devices, every set of them is tried.
 enum {
   ALL_NAMES = 6,
+  MOST_NAMES = 12,
   ALL_DEVICES = 16,
   MAX_SETS = 1 << ALL_NAMES,
   MOST_SETS = 16,
@@ -128,12 +129,17 @@ static double step_share(const search_t *s, const ptc_choice_t *choice) {
          (double)(choice->size[PTC_AXIS_CP] * choice->size[PTC_AXIS_TP]) / (double)s->devices;
 }
 
-// False: the model does not allow it.
-static bool lay_out(search_t *s, ptc_form_t *form, const ptc_choice_t *choice, layout_t *out) {
+// False: the model does not allow it. Times are open.
+static bool find_pieces(ptc_form_t *form, const ptc_choice_t *choice, layout_t *out) {
   const ptc_work_pieces_t *pieces = form ? ptc_form_at(form, choice->micro_batch) : NULL;
   if (!pieces) return false;
   out->choice = *choice;
   out->pieces = *pieces;
+  return true;
+}
+
+static void find_times(search_t *s, layout_t *out) {
+  const ptc_choice_t *choice = &out->choice;
   // Where groups of tp, cp and ep lie depends on the product of dp and pp alone.
   ptc_choice_t placed = *choice;
   placed.size[PTC_AXIS_DP] = s->devices / (choice->size[PTC_AXIS_TP] * choice->size[PTC_AXIS_CP] *
@@ -148,6 +154,11 @@ static bool lay_out(search_t *s, ptc_form_t *form, const ptc_choice_t *choice, l
   }
   if (isinf(out->again)) out->again = 0;
   out->work = seconds * step_share(s, choice);
+}
+
+static bool lay_out(search_t *s, ptc_form_t *form, const ptc_choice_t *choice, layout_t *out) {
+  if (!find_pieces(form, choice, out)) return false;
+  find_times(s, out);
   return true;
 }
 
@@ -212,11 +223,12 @@ static double worth(const search_t *s, const rated_t *r) {
   return s->objective == PTC_OBJECTIVE_MEMORY ? r->bytes : r->seconds;
 }
 
-// Every set of names that lays some parameter in a way of its own.
+// Every set of names that lays some parameter in a way of its own; 1 << MOST_NAMES at most.
 static int32_t all_sets(const search_t *s, ptc_choice_t choice, uint32_t *sets) {
-  uint64_t hashes[MAX_SETS];
+  const int32_t bits = s->work->num_names < MOST_NAMES ? s->work->num_names : MOST_NAMES;
+  uint64_t hashes[1 << MOST_NAMES];
   int32_t count = 0;
-  for (uint32_t set = 0; set < 1u << s->work->num_names; set++) {
+  for (uint32_t set = 0; set < 1u << bits; set++) {  // 0: all ranks of tp do the same
     set_names(&choice, set);
     const uint64_t hash = ptc_layout_params_hash(s->work, &choice);
     bool known = hash == 0;
@@ -248,12 +260,13 @@ static int32_t choose_sets(search_t *s, ptc_choice_t choice, uint32_t *sets) {
   int64_t micro[2] = {1, 1};
   for (int64_t m = 2; m <= 8; m++)
     if (s->work->batch % m == 0) micro[1] = m;
-  const int32_t bits = s->work->num_names < 12 ? s->work->num_names : 12;
+  uint32_t all[1 << MOST_NAMES];
+  const int32_t num_all = all_sets(s, choice, all);
   rated_t kept[64];
   int32_t count = 0;
-  for (uint32_t set = 0; set < 1u << bits; set++) {  // 0: all ranks of tp do the same
+  for (int32_t n = 0; n < num_all; n++) {
     rated_t own;
-    if (!rate(s, choice, set, micro, &own)) continue;
+    if (!rate(s, choice, all[n], micro, &own)) continue;
     bool beaten = false;
     for (int32_t i = 0; i < count && !beaten; i++) beaten = dominates(&kept[i], &own);
     if (beaten) continue;
@@ -284,23 +297,22 @@ static bool too_large(const search_t *s, const layout_t *layout) {
 static void add_set(search_t *s, ptc_choice_t choice, ptc_form_t *const *forms) {
   int64_t micros[MAX_DIVISORS];
   const int32_t num_micros = divisors(s->work->batch, micros);
+  bool full[PTC_NUM_RECOMPUTE_MODES] = {false};
   for (int32_t i = 0; i < num_micros; i++) {
     if (!open_or(s->fixed->micro_batch, micros[i])) continue;
     choice.micro_batch = micros[i];
-    // A larger micro-batch needs more: where no mode fits, none of those that follow does.
-    int too_much = 0;
     for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++) {
       layout_t layout;
       choice.recompute = mode;
-      if (!lay_out(s, forms[mode], &choice, &layout)) continue;
+      if (full[mode] || !find_pieces(forms[mode], &choice, &layout)) continue;
       if (!s->keeps_all && too_large(s, &layout)) {
         s->out->pruned++;
-        too_much++;
+        full[mode] = true;  // a larger micro-batch needs more
         continue;
       }
+      find_times(s, &layout);
       keep_layout(s, &layout);
     }
-    if (too_much == PTC_NUM_RECOMPUTE_MODES || (too_much > 0 && s->fixed->recompute >= 0)) break;
   }
 }
 
