@@ -91,7 +91,7 @@ static void check(const char *text, form_t form, const char *what) {
 // Products of 16-bit numbers, added in f32, some rounded to 16 bits in between.
 static form_t form_of(const char *dtype) {
   const double eps = strcmp(dtype, "bf16") == 0 ? 0x1p-8 : 0x1p-11;
-  return (form_t){"mma.sync", {.relative = 4 * eps, .absolute = eps}, false, false, 0};
+  return (form_t){"mma.sync", {.relative = 4 * eps, .absolute = eps}, false, false};
 }
 
 typedef struct attention_row_s {
