@@ -31,6 +31,14 @@ struct ptc_device_s {
                          int64_t bytes);
   ptc_status_t (*download)(ptc_device_t *device, ptc_diag_t *diag, void *to, uint64_t from,
                            int64_t bytes);
+  // Begins to copy to the device, on stream 0: |from| stays as it is until |finish|.
+  ptc_status_t (*send)(ptc_device_t *device, ptc_diag_t *diag, uint64_t to, const void *from,
+                       int64_t bytes);
+  // What the other streams are given from now on comes after what stream 0 has been given so far.
+  ptc_status_t (*spread)(ptc_device_t *device, ptc_diag_t *diag);
+  // |memory| is the host's, and will be sent often: holds its pages in place, as far as the system allows it. Not to be
+  // unmapped before the device is destroyed.
+  void (*pin)(ptc_device_t *device, void *memory, int64_t bytes);
   // Waits for everything. A kernel that met an index out of range: |*out_fault| is its number, else -1.
   ptc_status_t (*finish)(ptc_device_t *device, ptc_diag_t *diag, int32_t *out_fault);
   void (*destroy)(ptc_device_t *device);

@@ -12,6 +12,7 @@
 #include "runtime/comm_queue.h"
 #include "runtime/cpu/memory_map.h"
 #include "runtime/cpu/thread_pool.h"
+#include "runtime/mirror.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -28,18 +29,10 @@ typedef struct thread_call_s {
   int32_t fault;
 } thread_call_t;
 
-// An instance whose copy in the host's memory was handed out since the last task.
-typedef struct view_s {
-  char *memory;
-  int64_t bytes;
-} view_t;
-
 struct ptc_executor_s {
   const ptc_plan_t *plan;
   ptc_device_t *device;  // NULL: this machine's cores
-  ptc_diag_t *diag;      // of failing copies from and to |device|
-  ptc_status_t device_status;
-  PTC_VEC(view_t) views;
+  ptc_mirror_t mirror;   // of |device|
   ptc_replay_mode_t replay_mode;
   ptc_replay_t *replays;  // per task
   const ptc_kernel_objects_t *objects;
@@ -67,39 +60,25 @@ static int64_t now_ns(void) {
 // --- memory
 
 static uint64_t device_address(const ptc_executor_t *executor, const char *memory) {
-  return executor->device->arena + (uint64_t)(memory - executor->arena);
+  return ptc_mirror_address(&executor->mirror, memory);
 }
 
-// Brings the device's bytes to the host. The pointer is the caller's to write through; what has been written through an
-// earlier one since the last task is not on the device yet.
-static void show(const ptc_executor_t *executor, char *memory, int64_t bytes) {
+// |anew|: all of it will be written.
+static void *show(const ptc_executor_t *executor, int32_t buffer, int64_t instance, bool anew) {
   ptc_executor_t *self = (ptc_executor_t *)(uintptr_t)executor;
-  for (int64_t i = 0; i < (int64_t)executor->views.len; i++)
-    if (executor->views.data[i].memory == memory) return;
-  const ptc_status_t status = executor->device->download(executor->device, executor->diag, memory,
-                                                         device_address(executor, memory), bytes);
-  if (status != PTC_OK) self->device_status = status;
-  PTC_VEC_PUSH(&self->views, ((view_t){memory, bytes}));
-}
-
-// Sends what the host may have written back to the device.
-static ptc_status_t send_views(ptc_diag_t *diag, ptc_executor_t *executor) {
-  ptc_status_t status = executor->device_status;
-  for (int64_t i = 0; i < (int64_t)executor->views.len && status == PTC_OK; i++) {
-    const view_t *view = &executor->views.data[i];
-    status = executor->device->upload(
-        executor->device, diag, device_address(executor, view->memory), view->memory, view->bytes);
-  }
-  executor->views.len = 0;
-  return status;
-}
-
-void *ptc_executor_buffer(const ptc_executor_t *executor, int32_t buffer, int64_t instance) {
   const ptc_buffer_t *b = &executor->plan->buffers[buffer];
   assert(instance >= 0 && instance < b->num_instances);
   char *memory = executor->arena + b->offsets[instance];
-  if (executor->device) show(executor, memory, b->bytes);
+  if (executor->device) ptc_mirror_show(&self->mirror, memory, b->bytes, anew);
   return memory;
+}
+
+void *ptc_executor_buffer(const ptc_executor_t *executor, int32_t buffer, int64_t instance) {
+  return show(executor, buffer, instance, false);
+}
+
+void *ptc_executor_input(const ptc_executor_t *executor, const ptc_plan_global_t *global) {
+  return show(executor, global->buffer, global->first_instance, true);
 }
 
 void *ptc_executor_global(const ptc_executor_t *executor, const ptc_plan_global_t *global,
@@ -447,7 +426,7 @@ static ptc_status_t run_on_device(ptc_diag_t *diag, ptc_executor_t *executor,
   queued_t queued = {executor, task};
   int64_t count;
   int32_t fault = -1;
-  PTC_TRY(send_views(diag, executor));
+  PTC_TRY(ptc_mirror_send(&executor->mirror, diag));
   if (ptc_executor_replay_refusal(executor, task, &count))
     PTC_TRY(queue_task(&queued, diag));
   else
@@ -567,8 +546,10 @@ static ptc_status_t start(ptc_diag_t *diag, ptc_executor_t *executor, int32_t nu
     const size_t bytes = sizeof *executor->replays * (size_t)(plan->num_tasks + 1);
     executor->replays = ptc_xmalloc(bytes);
     memset(executor->replays, 0, bytes);
+    executor->mirror.memory = executor->arena;
+    ptc_mirror_pin_inputs(&executor->mirror, plan);
     init_numbers(executor);
-    return executor->device_status;
+    return executor->mirror.status;
   }
   PTC_TRY(ptc_thread_pool_create(diag, num_threads, &executor->pool));
   executor->scratch_bytes = scratch_of_plan(plan);
@@ -602,15 +583,17 @@ ptc_status_t ptc_executor_create(ptc_diag_t *diag, const ptc_plan_t *plan,
                                  const ptc_kernel_objects_t *objects, int32_t num_threads,
                                  ptc_executor_t **out_executor) {
   *out_executor = NULL;
-  return create(diag, plan, (ptc_executor_t){.plan = plan, .objects = objects, .diag = diag},
-                num_threads, out_executor);
+  return create(diag, plan, (ptc_executor_t){.plan = plan, .objects = objects}, num_threads,
+                out_executor);
 }
 
 ptc_status_t ptc_executor_create_on(ptc_diag_t *diag, const ptc_plan_t *plan, ptc_device_t *device,
                                     ptc_executor_t **out_executor) {
   *out_executor = NULL;
   const ptc_status_t status = create(
-      diag, plan, (ptc_executor_t){.plan = plan, .device = device, .diag = diag}, 0, out_executor);
+      diag, plan,
+      (ptc_executor_t){.plan = plan, .device = device, .mirror = {.device = device, .diag = diag}},
+      0, out_executor);
   if (status != PTC_OK) device->destroy(device);
   return status;
 }
@@ -647,13 +630,13 @@ void ptc_executor_destroy(ptc_executor_t *executor) {
   const int32_t num_threads = executor->pool ? ptc_thread_pool_size(executor->pool) : 0;
   ptc_comm_queue_destroy(executor->queue);
   ptc_thread_pool_destroy(executor->pool);
+  if (executor->device) executor->device->destroy(executor->device);
   ptc_memory_unmap(executor->arena, executor->plan->arena_bytes);
   ptc_memory_unmap(executor->scratch, executor->scratch_bytes * num_threads);
-  if (executor->device) executor->device->destroy(executor->device);
   ptc_exchange_destroy(executor->exchange);
   free(executor->exchange_args);
   free(executor->event_numbers);
-  free(executor->views.data);
+  ptc_mirror_deinit(&executor->mirror);
   free(executor->replays);
   free(executor->calls);
   free(executor->times);

@@ -39,6 +39,8 @@ int32_t ptc_executor_num_threads(const ptc_executor_t *executor);
 void *ptc_executor_buffer(const ptc_executor_t *executor, int32_t buffer, int64_t instance);
 void *ptc_executor_global(const ptc_executor_t *executor, const ptc_plan_global_t *global,
                           int64_t instance);
+// The memory of an input whose content is of no use any more: all of it will be written.
+void *ptc_executor_input(const ptc_executor_t *executor, const ptc_plan_global_t *global);
 const void *ptc_executor_result(const ptc_executor_t *executor, const ptc_plan_result_t *result,
                                 int64_t instance);
 // The same of scalars, as numbers.

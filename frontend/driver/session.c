@@ -258,7 +258,7 @@ ptc_status_t ptc_session_fill(ptc_session_t *session, const ptc_data_t *data, in
   for (int32_t i = 0; i < session->num_inputs; i++) {
     int64_t samples = 0;
     PTC_TRY(ptc_data_fill(data, session->diag, seed, step, i,
-                          ptc_executor_global(session->executor, session->input_globals[i], 0),
+                          ptc_executor_input(session->executor, session->input_globals[i]),
                           &samples));
     if (samples > *out_samples) *out_samples = samples;
   }

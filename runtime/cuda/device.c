@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ir/base/vec.h"
 #include "runtime/cuda/driver.h"
@@ -27,6 +28,11 @@ typedef struct call_s {
   int64_t phase;
 } call_t;
 
+// Pages of the host.
+typedef struct pinned_s {
+  uintptr_t begin, end;
+} pinned_t;
+
 typedef struct cuda_device_s {
   ptc_device_t base;
   const ptc_plan_t *plan;
@@ -45,6 +51,7 @@ typedef struct cuda_device_s {
   PTC_VEC(uint64_t) allocations;
   PTC_VEC(void *) marks;
   PTC_VEC(void *) graphs;
+  PTC_VEC(pinned_t) pinned;
   ptc_device_watch_fn_t watch;
   void *watch_arg;
   bool failed;  // a wait was ended by |watch|: work may still be under way
@@ -149,6 +156,46 @@ static ptc_status_t download(ptc_device_t *base, ptc_diag_t *diag, void *to, uin
   return wait_for_stream(device, diag, 0);
 }
 
+static ptc_status_t send(ptc_device_t *base, ptc_diag_t *diag, uint64_t to, const void *from,
+                         int64_t bytes) {
+  cuda_device_t *device = (cuda_device_t *)base;
+  CU(device, diag, MemcpyHtoDAsync, to, from, (size_t)bytes, device->streams[0]);
+  return PTC_OK;
+}
+
+static ptc_status_t join(cuda_device_t *device, ptc_diag_t *diag, int32_t from, int32_t to) {
+  if (!device->joint) CU(device, diag, EventCreate, &device->joint, EVENT_DISABLE_TIMING);
+  CU(device, diag, EventRecord, device->joint, device->streams[from]);
+  CU(device, diag, StreamWaitEvent, device->streams[to], device->joint, 0);
+  return PTC_OK;
+}
+
+static ptc_status_t spread(ptc_device_t *base, ptc_diag_t *diag) {
+  cuda_device_t *device = (cuda_device_t *)base;
+  for (int32_t i = 1; i < device->num_streams; i++) PTC_TRY(join(device, diag, 0, i));
+  return PTC_OK;
+}
+
+// Ranges share no page: the driver takes none twice.
+static void pin(ptc_device_t *base, void *memory, int64_t bytes) {
+  cuda_device_t *device = (cuda_device_t *)base;
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)memory;
+  pinned_t range = {at / page * page, (at + (uintptr_t)bytes + page - 1) / page * page};
+  for (int64_t i = 0; i < device->pinned.len; i++) {
+    const pinned_t *other = &device->pinned.data[i];
+    if (other->begin <= range.begin && range.begin < other->end) range.begin = other->end;
+    if (other->begin < range.end && range.end <= other->end) range.end = other->begin;
+    if (range.begin < other->begin && other->end < range.end)
+      return;  // in parts: left to the driver
+  }
+  if (range.begin >= range.end || !device->driver->MemHostRegister ||
+      !device->driver->MemHostUnregister)
+    return;
+  // Pages that cannot be held (the user's limit) are copied by the driver.
+  if (device->driver->MemHostRegister((void *)range.begin, range.end - range.begin, 0) == 0)
+    PTC_VEC_PUSH(&device->pinned, range);
+}
+
 static void forget_events(cuda_device_t *device) {
   memset(device->recorded, 0, sizeof *device->recorded * (size_t)device->num_events);
 }
@@ -173,20 +220,12 @@ static const char *no_graph(const ptc_device_t *base) {
                                                     : "the CUDA driver is too old for graphs";
 }
 
-static ptc_status_t join(cuda_device_t *device, ptc_diag_t *diag, int32_t from, int32_t to) {
-  CU(device, diag, EventRecord, device->joint, device->streams[from]);
-  CU(device, diag, StreamWaitEvent, device->streams[to], device->joint, 0);
-  return PTC_OK;
-}
-
 static ptc_status_t begin_graph(ptc_device_t *base, ptc_diag_t *diag) {
   cuda_device_t *device = (cuda_device_t *)base;
-  if (!device->joint) CU(device, diag, EventCreate, &device->joint, EVENT_DISABLE_TIMING);
   forget_events(device);
+  if (!device->joint) CU(device, diag, EventCreate, &device->joint, EVENT_DISABLE_TIMING);
   CU(device, diag, StreamBeginCapture, device->streams[0], CAPTURE_THREAD_LOCAL);
-  ptc_status_t status = PTC_OK;
-  for (int32_t i = 1; i < device->num_streams && status == PTC_OK; i++)
-    status = join(device, diag, 0, i);
+  const ptc_status_t status = spread(base, diag);
   void *none = NULL;
   if (status != PTC_OK) device->driver->StreamEndCapture(device->streams[0], &none);
   return status;
@@ -287,6 +326,7 @@ static void free_host(cuda_device_t *device) {
   PTC_VEC_FREE(&device->allocations);
   PTC_VEC_FREE(&device->marks);
   PTC_VEC_FREE(&device->graphs);
+  PTC_VEC_FREE(&device->pinned);
   free(device->recorded);
   free(device->modules);
   free(device->functions);
@@ -304,6 +344,8 @@ static void destroy(ptc_device_t *base) {
     free_host(device);
     return;
   }
+  for (int64_t i = 0; i < device->pinned.len; i++)
+    driver->MemHostUnregister((void *)device->pinned.data[i].begin);
   for (int64_t i = 0; i < device->graphs.len; i++) driver->GraphExecDestroy(device->graphs.data[i]);
   if (device->joint) driver->EventDestroy(device->joint);
   ptc_products_close(device->products);
@@ -406,6 +448,9 @@ ptc_status_t ptc_cuda_device_create(ptc_diag_t *diag, const ptc_plan_t *plan,
                                      .stream = stream_of,
                                      .upload = upload,
                                      .download = download,
+                                     .send = send,
+                                     .spread = spread,
+                                     .pin = pin,
                                      .finish = finish,
                                      .destroy = destroy,
                                      .no_graph = no_graph,

@@ -25,6 +25,8 @@ enum {
   SIM_NOT_FOUND = 500,
   SIM_NOT_READY = 600,
   SIM_ILLEGAL_ADDRESS = 700,
+  SIM_ALREADY_REGISTERED = 712,
+  SIM_NOT_REGISTERED = 713,
   SIM_MISALIGNED_ADDRESS = 716,
   SIM_LAUNCH_FAILED = 719,
   SIM_NOT_SUPPORTED = 801,
@@ -90,6 +92,11 @@ struct sim_stream_s {
   uint64_t capture;  // the number of the one that takes its work; 0: none
   int64_t tip;       // the latest node there; -1: none
 };
+
+// Pages of the host that are held in place.
+typedef struct sim_pinned_s {
+  uint64_t begin, end;
+} sim_pinned_t;
 
 // Injected faults: "launch", "memory", "lost", "hang", "nccl", "graph".
 typedef enum sim_injury_e {

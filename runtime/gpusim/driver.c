@@ -19,6 +19,7 @@ typedef struct machine_s {
   int32_t num_devices;  // 0: the environment says
   sim_options_t options;
   sim_counts_t counts;
+  PTC_VEC(sim_pinned_t) pinned;
   sim_device_t devices[SIM_MAX_DEVICES];
 } machine_t;
 
@@ -97,6 +98,8 @@ int cuGetErrorString(int code, const char **text) {
       {SIM_NOT_FOUND, "named symbol not found"},
       {SIM_NOT_READY, "device not ready"},
       {SIM_ILLEGAL_ADDRESS, "an illegal memory access was encountered"},
+      {SIM_ALREADY_REGISTERED, "part or all of the memory is already registered"},
+      {SIM_NOT_REGISTERED, "the memory has not been registered"},
       {SIM_MISALIGNED_ADDRESS, "misaligned address"},
       {SIM_LAUNCH_FAILED, "unspecified launch failure"},
       {SIM_ILLEGAL_STATE, "the operation cannot be performed in the present state"},
@@ -251,10 +254,57 @@ static int release_memory(uint64_t address) {
 
 int cuMemFree_v2(uint64_t address) { LOCKED(current, release_memory(address)); }
 
+// --- the host's memory
+
+static int64_t find_pinned(uint64_t begin, uint64_t end) {
+  for (int64_t i = 0; i < machine.pinned.len; ++i)
+    if (machine.pinned.data[i].begin < end && begin < machine.pinned.data[i].end) return i;
+  return -1;
+}
+
+static bool is_pinned(uint64_t begin, uint64_t bytes) {
+  pthread_mutex_lock(&machine.lock);
+  const int64_t at = find_pinned(begin, begin + bytes);
+  const bool all = at >= 0 && machine.pinned.data[at].begin <= begin &&
+                   begin + bytes <= machine.pinned.data[at].end;
+  pthread_mutex_unlock(&machine.lock);
+  return all;
+}
+
+int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
+  const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = (uint64_t)(uintptr_t)memory;
+  const sim_pinned_t range = {at / page * page, (at + bytes + page - 1) / page * page};
+  if (!current) return SIM_INVALID_CONTEXT;
+  if (!memory || !bytes || flags) return SIM_INVALID_VALUE;
+  pthread_mutex_lock(&machine.lock);
+  const bool taken = find_pinned(range.begin, range.end) >= 0;
+  if (!taken) PTC_VEC_PUSH(&machine.pinned, range);
+  pthread_mutex_unlock(&machine.lock);
+  return taken ? SIM_ALREADY_REGISTERED : SIM_OK;
+}
+
+// Copies from there that are still queued are done first.
+int cuMemHostUnregister(void *memory) {
+  const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+  const uint64_t begin = (uint64_t)(uintptr_t)memory / page * page;
+  if (!current) return SIM_INVALID_CONTEXT;
+  pthread_mutex_lock(&current->lock);
+  sim_device_run_all(current);
+  pthread_mutex_unlock(&current->lock);
+  pthread_mutex_lock(&machine.lock);
+  const int64_t at = find_pinned(begin, begin + 1);
+  const bool found = at >= 0 && machine.pinned.data[at].begin == begin;
+  if (found) machine.pinned.data[at] = machine.pinned.data[--machine.pinned.len];
+  if (!machine.pinned.len) PTC_VEC_FREE(&machine.pinned);
+  pthread_mutex_unlock(&machine.lock);
+  return found ? SIM_OK : SIM_NOT_REGISTERED;
+}
+
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
   if (!device_of(stream)) return SIM_INVALID_CONTEXT;
   sim_stream_t *at = stream_of(stream);
-  if (at->capture) {  // a graph reads it when it is launched
+  // Memory that is held in place is read when the copy is done, as is any in a graph.
+  if (at->capture || is_pinned((uint64_t)(uintptr_t)from, bytes)) {
     const sim_work_t work = {.kind = SIM_WORK_COPY,
                              .to = to,
                              .from = (uint64_t)(uintptr_t)from,

@@ -77,6 +77,29 @@ static void test_order(void) {
   close_device(&device);
 }
 
+// A copy from memory that is held in place reads it when it is done, other copies at once.
+static void test_pinned(void) {
+  device_t device;
+  if (!open_device(&device)) return;
+  const ptc_cuda_driver_t *cu = device.driver;
+  CU_ASSERT_FATAL(cu->MemHostRegister && cu->MemHostUnregister);
+  uint32_t *memory = aligned_alloc(4096, 8192), seen = 0;
+  CU_ASSERT_EQUAL(cu->MemHostRegister(memory + 3, 4096, 0), 0);  // both pages
+  CU_ASSERT_EQUAL(cu->MemHostRegister(memory, 16, 0), 712);
+  CU_ASSERT_EQUAL(cu->MemHostRegister(memory, 0, 0), 1);
+  for (int pinned = 1; pinned >= 0; --pinned) {
+    memory[1] = 5;
+    CU_ASSERT_EQUAL(cu->MemcpyHtoDAsync(device.memory, &memory[1], 4, NULL), 0);
+    memory[1] = 6;
+    CU_ASSERT_EQUAL(cu->MemcpyDtoHAsync(&seen, device.memory, 4, NULL), 0);
+    CU_ASSERT_EQUAL(cu->StreamSynchronize(NULL), 0);
+    CU_ASSERT_EQUAL(seen, pinned ? 6 : 5);
+    CU_ASSERT_EQUAL(cu->MemHostUnregister(memory + 3), pinned ? 0 : 713);
+  }
+  free(memory);
+  close_device(&device);
+}
+
 // One stream reads what another writes: right with an event, and wrong, each time, without.
 static void test_events(void) {
   for (int with_event = 0; with_event < 2; ++with_event) {
@@ -167,6 +190,7 @@ static void test_memory(void) {
 }
 
 static const unit_test_t tests[] = {{"order", test_order},
+                                    {"pinned", test_pinned},
                                     {"events", test_events},
                                     {"errors", test_errors},
                                     {"memory", test_memory}};

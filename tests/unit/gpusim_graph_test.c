@@ -297,11 +297,24 @@ static void test_device(void) {
     CU_ASSERT_EQUAL(device->download(device, &diag, &seen, device->arena + 8, 4), PTC_OK);
     CU_ASSERT_EQUAL(seen, value);
   }
+  // What is sent from memory that is held in place, and read on another stream.
+  uint32_t *memory = aligned_alloc(4096, 4096), result = 0;
+  memory[7] = 40;
+  device->pin(device, memory, 16);
+  device->pin(device, memory + 4, 16);  // the same page
+  CU_ASSERT_EQUAL(device->send(device, &diag, device->arena, &memory[7], 4), PTC_OK);
+  CU_ASSERT_EQUAL(device->spread(device, &diag), PTC_OK);
+  memory[7] = 41;  // against the rule, to see when it is read
+  CU_ASSERT_EQUAL(device->copy(device, &diag, 1, device->arena + 12, device->arena, 4), PTC_OK);
+  CU_ASSERT_EQUAL(device->finish(device, &diag, &fault), PTC_OK);
+  CU_ASSERT_EQUAL(device->download(device, &diag, &result, device->arena + 12, 4), PTC_OK);
+  CU_ASSERT_EQUAL(result, 41);
   // And without a graph again.
   CU_ASSERT_EQUAL(queue_copies(device, &diag), PTC_OK);
   CU_ASSERT_EQUAL(device->finish(device, &diag, &fault), PTC_OK);
   CU_ASSERT_EQUAL(diag.num_items, 0);
   device->destroy(device);
+  free(memory);
   plan->tasks = NULL;
   plan->num_tasks = 0;
   ptc_plan_destroy(plan);
