@@ -124,7 +124,9 @@ static void read_shape(reader_t *r) {
 static ptc_recompute_mode_t recompute(reader_t *r) {
   const char *text = cell(r, "recompute");
   if (ptc_csv_table_find(r->table, "recompute") < 0) return PTC_RECOMPUTE_FULL;
-  r->run->recompute_unknown = strcmp(text, "unknown") == 0 || !*text;
+  // A file of defaults at the time is a guess, too.
+  r->run->recompute_unknown = strcmp(text, "unknown") == 0 || !*text ||
+                              strstr(cell(r, "derived_fields"), "config from default");
   if (strcmp(text, "full") == 0) return PTC_RECOMPUTE_FULL;
   return strcmp(text, "selective") == 0 ? PTC_RECOMPUTE_SELECTIVE : PTC_RECOMPUTE_NONE;
 }

@@ -114,7 +114,8 @@ static bool prepare(ptc_validator_t *v, ptc_measured_run_t *run, ptc_prepared_t 
   for (int64_t mb = given ? given : 1; mb <= (given ? given : 16); mb *= 2) {
     if (run->shape.batch % (replicas * mb)) continue;
     for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++) {
-      if (run->recompute_unknown ? mode == PTC_RECOMPUTE_SELECTIVE : mode != run->choice.recompute)
+      if (run->recompute_unknown ? mode == PTC_RECOMPUTE_SELECTIVE && !stack.unfused_attention
+                                 : mode != run->choice.recompute)
         continue;
       choice.micro_batch = mb;
       choice.recompute = mode;
