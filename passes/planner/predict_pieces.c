@@ -1,5 +1,6 @@
 // What a turn of each piece takes: kernels and exposed communication.
 #include <math.h>
+#include <string.h>
 
 #include "passes/planner/predict_impl.h"
 
@@ -102,6 +103,7 @@ enum { SOFTMAX_ROWS = 4, SOFTMAX_KERNELS = 10 };
 
 static double launches_of(const timing_t *t, const ptc_kernel_work_t *work) {
   double launches = 1;
+  if (work->kind == PTC_KW_GROUPED_GEMM && t->stack->waits_for_routing) launches = (double)work->batch;
   if (work->ops > 1) launches += t->stack->unfused * (work->ops - 1);
   const bool attention = work->kind == PTC_KW_ATTENTION || work->kind == PTC_KW_ATTENTION_GRAD;
   if (attention && t->stack->unfused_attention && work->batch * work->heads % SOFTMAX_ROWS)
@@ -131,6 +133,13 @@ static double net_seconds(const timing_t *t, const ptc_net_item_t *item) {
         known->items[i].axes == item->axes && known->items[i].ranks == item->ranks)
       return known->items[i].seconds;
   ptc_group_shape_t shape = ptc_group_shape(t->cluster, t->size, item->axes);
+  if (t->stack->experts_close && item->axes == 1u << PTC_AXIS_EP) {
+    int64_t size[PTC_NUM_DEVICE_AXES];
+    memcpy(size, t->size, sizeof(size));
+    size[PTC_AXIS_DP] *= size[PTC_AXIS_CP] * size[PTC_AXIS_TP];
+    size[PTC_AXIS_CP] = size[PTC_AXIS_TP] = 1;
+    shape = ptc_group_shape(t->cluster, size, item->axes);
+  }
   if (item->ranks > 0 && item->ranks < shape.ranks) {
     shape.ranks = item->ranks;
     if (shape.per_node > item->ranks) shape.per_node = item->ranks;
@@ -150,6 +159,7 @@ static double net_seconds(const timing_t *t, const ptc_net_item_t *item) {
 typedef struct busy_s {
   double kernels, nets, host;
   double of_axis[PTC_NUM_DEVICE_AXES];  // of nets
+  bool routes;                          // has experts
 } busy_t;
 
 static busy_t busy_of(const timing_t *t, const ptc_phase_work_t *phase, bool repeats, bool casts) {
@@ -158,6 +168,7 @@ static busy_t busy_of(const timing_t *t, const ptc_phase_work_t *phase, bool rep
   for (int32_t i = 0; i < phase->num_kernels; i++) {
     busy.kernels += kernel_seconds(t, &phase->kernels[i], repeats, casts);
     launches += launches_of(t, &phase->kernels[i]);
+    busy.routes |= phase->kernels[i].kind == PTC_KW_GROUPED_GEMM;
   }
   for (int32_t i = 0; i < phase->num_nets; i++) {
     const ptc_net_item_t *item = &phase->nets[i];
@@ -176,6 +187,12 @@ static busy_t busy_of(const timing_t *t, const ptc_phase_work_t *phase, bool rep
 typedef struct stretch_s {
   double kernels, nets;
 } stretch_t;
+
+// A host that must know how many tokens an expert has waits for the device in each turn: then the one works after the other.
+static busy_t waiting(const timing_t *t, busy_t busy) {
+  if (t->stack->waits_for_routing && busy.routes) busy.kernels += busy.host;
+  return busy;
+}
 
 static stretch_t stretch_of(const busy_t *phases, int32_t count) {
   busy_t sum = {0};
@@ -206,8 +223,8 @@ void ptc_predict_pieces(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cl
     const bool repeats = ptc_piece_repeats(piece);
     ptc_piece_time_t *out = &times[i];
     *out = (ptc_piece_time_t){0};
-    const busy_t of[] = {busy_of(&t, &piece->forward, repeats, true),
-                         busy_of(&t, &piece->again, repeats, true),
+    const busy_t of[] = {waiting(&t, busy_of(&t, &piece->forward, repeats, true)),
+                         waiting(&t, busy_of(&t, &piece->again, repeats, true)),
                          busy_of(&t, &piece->backward, repeats, true),
                          busy_of(&t, &piece->weight_grad, repeats, false)},
                  step = busy_of(&t, &piece->step, repeats, true);

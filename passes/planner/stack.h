@@ -22,14 +22,16 @@ typedef struct ptc_stack_s {
   bool masters_alone;   // zero 3: shards are f32 masters, 16-bit copies live while gathered
   double logit_bytes;   // of memory for each logit at the loss's peak
   double sum_bytes;  // of an element of the sums over micro-batches that it keeps beside gradients
-  double bucket_bytes;   // buffer in which gradients are collected
-  int64_t zero;          // its ZeRO stage where a run does not say
-  double grad_bytes;     // of an element that is summed over replicas
-  bool wgrad_f32;        // weight gradients are added up in f32 by the product itself
-  bool keeps_gathered;   // zero 3: gathered parameters stay until the backward pass
-  bool gathers_in_turn;  // zero 1: each rank broadcasts its part after the others'
-  bool splits_sends;     // pipeline: each rank of tp sends its part, the receivers gather
-  double hidden_inner;   // part of tp, cp, ep and pp traffic that its kernels hide
+  double bucket_bytes;     // buffer in which gradients are collected
+  int64_t zero;            // its ZeRO stage where a run does not say
+  double grad_bytes;       // of an element that is summed over replicas
+  bool wgrad_f32;          // weight gradients are added up in f32 by the product itself
+  bool keeps_gathered;     // zero 3: gathered parameters stay until the backward pass
+  bool gathers_in_turn;    // zero 1: each rank broadcasts its part after the others'
+  bool waits_for_routing;  // its host waits for the experts' numbers of tokens
+  bool experts_close;      // experts lie on neighbours whatever tp and cp are
+  bool splits_sends;       // pipeline: each rank of tp sends its part, the receivers gather
+  double hidden_inner;     // part of tp, cp, ep and pp traffic that its kernels hide
   // Constants.
   double unfused;  // memory-bound kernels: 0 moves what fused ones do, 1 what single ones do
   double
