@@ -21,8 +21,8 @@ ROOT = os.path.join(HERE, "..", "..")
 # Settings whose value is a token with a meaning: the data must have some of each.
 SPECIAL = ("eos", "bos", "pad", "mask_id", "sep")
 
-LOSS = {"f32": 1e-4, "bf16": 2e-2, "f16": 2e-2}  # relative
-GRADS = {"f32": 1e-3, "bf16": 5e-2, "f16": 5e-2}  # of max(norm, 1e-2 of the global norm)
+LOSS = {"f32": 1e-4, "tf32": 1e-3, "bf16": 2e-2, "f16": 2e-2}  # relative
+GRADS = {"f32": 1e-3, "tf32": 2e-2, "bf16": 5e-2, "f16": 5e-2}  # of max(norm, 1e-2 of the global norm)
 
 
 def cases():
@@ -144,7 +144,12 @@ def train(options, name, model, settings, precision, target, log):
     shutil.rmtree(plan, ignore_errors=True)
     shutil.rmtree(plan + ".run", ignore_errors=True)
     arguments = [options.ptc, model, "-o", plan, "--keep-grads", "--target=" + target, "-q"]
-    for key, value in {**settings, "train.precision": precision}.items():
+    chosen = {"train.precision": "f32" if precision == "tf32" else precision}
+    if precision == "tf32":
+        chosen["train.f32_matmul"] = "tf32"
+    if options.gemm:
+        chosen["train.gemm"] = options.gemm
+    for key, value in {**settings, **chosen}.items():
         arguments += ["--set", "%s=%s" % (key, text(value))]
     ptc(arguments, log)
     grads = plan + ".grads.safetensors"
@@ -187,6 +192,7 @@ def main():
     parser.add_argument("--device", choices=("cuda", "gpusim"), default="cuda")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--precision", action="append")
+    parser.add_argument("--gemm", choices=("auto", "generated", "cublaslt"))
     parser.add_argument("only", nargs="*")
     options = parser.parse_args()
     names = [name for name, _, _ in cases()]

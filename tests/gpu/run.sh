@@ -6,7 +6,8 @@
 #   --ptc BINARY       the program (default: build/release/ptc, which is built)
 #   --device NAME      cuda (default), or gpusim, the simulator: takes minutes a case, start with gpt2
 #   --target ARCH      what the kernels are compiled for (default: the GPU's; compute_80 for gpusim)
-#   --precision P      f32, bf16 or f16; may be repeated (default: f32 and bf16)
+#   --precision P      f32, tf32 (f32 with products in tf32), bf16 or f16; may be repeated (default: f32 and bf16)
+#   --gemm HOW         products by generated kernels, by cublaslt where it can, or auto (default)
 #   --steps N          of each case (default: 5; 2 on gpusim)
 #   --work DIR         plans, runs and a log (default: a temporary folder)
 # NVRTC is looked for in PTC_NVRTC_DIR, the loader's paths, /usr/local/cuda* and Python's nvidia packages.
@@ -22,6 +23,7 @@ while [ $# -gt 0 ]; do
     --target) value "$1" $#; target=$2; shift ;;
     --work) value "$1" $#; work=$2; shift ;;
     --steps) value "$1" $#; steps=$2; shift ;;
+    --gemm) value "$1" $#; rest+=(--gemm "$2"); shift ;;
     --precision) value "$1" $#; rest+=(--precision "$2"); shift ;;
     -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     -*) echo "run.sh: unknown option $1" >&2; exit 2 ;;
@@ -62,6 +64,14 @@ for root in site.getsitepackages() + [site.getusersitepackages()]:
     echo "run.sh: no NVRTC here: install the CUDA toolkit, or pip's nvidia-cuda-nvrtc, or name its folder in PTC_NVRTC_DIR" >&2
     exit 3
   }
+fi
+if [ -z "${PTC_CUBLASLT_DIR:-}" ] && ! ldconfig -p 2>/dev/null | grep -q 'libcublasLt\.so'; then
+  for folder in "${PTC_NVRTC_DIR:-}" "${PTC_NVRTC_DIR:-}"/../../*/lib; do
+    if ls "$folder"/libcublasLt.so* >/dev/null 2>&1; then
+      export PTC_CUBLASLT_DIR=$folder
+      break
+    fi
+  done
 fi
 if [ -z "$work" ]; then
   work=$(mktemp -d)
