@@ -7,18 +7,6 @@
 // A dim is padded only where a shard has this many elements (as in passes/partition_impl.h).
 enum { MIN_SHARD = 4 };
 
-int64_t ptc_laid_size(const ptc_layout_t *l, ptc_laid_t axes) {
-  int64_t size = 1;
-  for (; axes; axes >>= 4) size *= l->size[axes & 15];
-  return size;
-}
-
-uint16_t ptc_lay_overlap(const ptc_layout_t *l, uint16_t set) {
-  uint16_t all = 0;
-  for (; set; set &= (uint16_t)(set - 1)) all |= l->overlap[__builtin_ctz(set)];
-  return all;
-}
-
 double ptc_lay_elements(const ptc_layout_t *l, const ptc_wvalue_t *value, const ptc_laid_t *axes) {
   double elements = 1;
   for (int32_t d = 0; d < value->num_dims; d++) {
@@ -41,25 +29,6 @@ double ptc_lay_turns(const ptc_layout_t *l, int32_t block) {
   int32_t outer = block;
   while (l->p->blocks[outer].parent > 1) outer = l->p->blocks[outer].parent;
   return l->p->blocks[block].turns / l->p->blocks[outer].turns;
-}
-
-void ptc_lay_get(const ptc_layout_t *l, int32_t number, ptc_lay_t *out) {
-  const ptc_wvalue_t *value = &l->p->values[number];
-  memcpy(out->axes, l->axes + value->dims, (size_t)value->num_dims * sizeof(ptc_laid_t));
-  out->partial = l->partial[number];
-  out->max = l->max[number];
-}
-
-void ptc_lay_set(ptc_layout_t *l, int32_t number, const ptc_lay_t *lay) {
-  const ptc_wvalue_t *value = &l->p->values[number];
-  memcpy(l->axes + value->dims, lay->axes, (size_t)value->num_dims * sizeof(ptc_laid_t));
-  l->partial[number] = lay->partial;
-  l->max[number] = lay->max;
-}
-
-bool ptc_lay_equal(const ptc_lay_t *a, const ptc_lay_t *b, int32_t num_dims) {
-  return a->partial == b->partial &&
-         memcmp(a->axes, b->axes, (size_t)num_dims * sizeof(ptc_laid_t)) == 0;
 }
 
 // --- axes

@@ -96,7 +96,11 @@ static inline uint16_t ptc_laid_set(ptc_laid_t axes) {
   for (; axes; axes >>= 4) set |= (uint16_t)(1u << (axes & 15));
   return set;
 }
-int64_t ptc_laid_size(const ptc_layout_t *l, ptc_laid_t axes);
+static inline int64_t ptc_laid_size(const ptc_layout_t *l, ptc_laid_t axes) {
+  int64_t size = 1;
+  for (; axes; axes >>= 4) size *= l->size[axes & 15];
+  return size;
+}
 static inline bool ptc_laid_by_micro(ptc_laid_t axes) {
   return ptc_laid_set(axes) >> PTC_REF_MICRO & 1;
 }
@@ -106,7 +110,11 @@ static inline int64_t ptc_laid_judged_size(const ptc_layout_t *l, ptc_laid_t axe
   return ptc_laid_size(l, axes);
 }
 // All axes that have devices in common with one of |set|.
-uint16_t ptc_lay_overlap(const ptc_layout_t *l, uint16_t set);
+static inline uint16_t ptc_lay_overlap(const ptc_layout_t *l, uint16_t set) {
+  uint16_t all = 0;
+  for (; set; set &= (uint16_t)(set - 1)) all |= l->overlap[__builtin_ctz(set)];
+  return all;
+}
 
 // --- layout.c
 // The axes, the layouts of the parameters. False, with a reason, where the choice does not fit.
@@ -116,9 +124,23 @@ double ptc_lay_turns(const ptc_layout_t *l, int32_t block);
 // Elements of one instance on a device.
 double ptc_lay_elements(const ptc_layout_t *l, const ptc_wvalue_t *value, const ptc_laid_t *axes);
 double ptc_lay_value_bytes(const ptc_layout_t *l, int32_t value);  // of one instance, as it lies
-void ptc_lay_get(const ptc_layout_t *l, int32_t value, ptc_lay_t *out);
-void ptc_lay_set(ptc_layout_t *l, int32_t value, const ptc_lay_t *lay);
-bool ptc_lay_equal(const ptc_lay_t *a, const ptc_lay_t *b, int32_t num_dims);
+static inline void ptc_lay_get(const ptc_layout_t *l, int32_t number, ptc_lay_t *out) {
+  const ptc_wvalue_t *value = &l->p->values[number];
+  for (int32_t d = 0; d < value->num_dims; d++) out->axes[d] = l->axes[value->dims + d];
+  out->partial = l->partial[number];
+  out->max = l->max[number];
+}
+static inline void ptc_lay_set(ptc_layout_t *l, int32_t number, const ptc_lay_t *lay) {
+  const ptc_wvalue_t *value = &l->p->values[number];
+  for (int32_t d = 0; d < value->num_dims; d++) l->axes[value->dims + d] = lay->axes[d];
+  l->partial[number] = lay->partial;
+  l->max[number] = lay->max;
+}
+static inline bool ptc_lay_equal(const ptc_lay_t *a, const ptc_lay_t *b, int32_t num_dims) {
+  ptc_laid_t differ = (ptc_laid_t)(a->partial ^ b->partial);
+  for (int32_t d = 0; d < num_dims; d++) differ |= a->axes[d] ^ b->axes[d];
+  return differ == 0;
+}
 
 // --- layout_rules.c
 // What |value|, which lies as |lay|, is once its sums over |axes| are taken.

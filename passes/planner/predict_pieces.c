@@ -4,17 +4,24 @@
 
 #include "passes/planner/predict_impl.h"
 
-// The same collective stands in a piece several times.
+// The same collective stands in a piece several times, and the same product.
 enum { MAX_KNOWN = 16 };
-typedef struct known_nets_s {
+typedef struct known_s {
   struct {
     ptc_net_kind_t kind;
     uint32_t axes;
     int32_t ranks;
     double bytes, seconds;
-  } items[MAX_KNOWN];
-  int32_t count;
-} known_nets_t;
+  } nets[MAX_KNOWN];
+  struct {
+    ptc_kw_kind_t kind;
+    ptc_precision_t prec;
+    bool accumulates_f32;
+    int64_t batch, m, n, k;
+    double bytes, costly, seconds;
+  } gemms[MAX_KNOWN];
+  int32_t num_nets, num_gemms;
+} known_t;
 
 typedef struct timer_s {
   const ptc_cluster_t *cluster;
@@ -22,7 +29,7 @@ typedef struct timer_s {
   const ptc_stack_t *stack;
   const int64_t *size;
   ptc_kernel_options_t options;
-  known_nets_t *known;
+  known_t *known;
 } timing_t;
 
 // The device on which everything takes longest: a synchronous step waits for it.
@@ -77,6 +84,30 @@ static double attention_share(const timing_t *t) {
   return t->device->arch >= 90 && generation < 3 ? 0.52 : 1;
 }
 
+static double gemm_seconds(const timing_t *t, const ptc_kernel_work_t *w) {
+  known_t *known = t->known;
+  for (int32_t i = 0; i < known->num_gemms; i++)
+    if (known->gemms[i].m == w->m && known->gemms[i].n == w->n && known->gemms[i].k == w->k &&
+        known->gemms[i].bytes == w->bytes && known->gemms[i].batch == w->batch &&
+        known->gemms[i].kind == w->kind && known->gemms[i].prec == w->prec &&
+        known->gemms[i].accumulates_f32 == w->accumulates_f32 &&
+        known->gemms[i].costly == w->costly)
+      return known->gemms[i].seconds;
+  const double seconds = ptc_kernel_seconds(t->device, w, &t->options);
+  if (known->num_gemms == MAX_KNOWN) return seconds;
+  const int32_t at = known->num_gemms++;
+  known->gemms[at].kind = w->kind;
+  known->gemms[at].prec = w->prec;
+  known->gemms[at].accumulates_f32 = w->accumulates_f32;
+  known->gemms[at].batch = w->batch;
+  known->gemms[at].m = w->m;
+  known->gemms[at].n = w->n;
+  known->gemms[at].k = w->k;
+  known->gemms[at].bytes = w->bytes;
+  known->gemms[at].costly = w->costly;
+  return known->gemms[at].seconds = seconds;
+}
+
 static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, bool repeats,
                              bool casts) {
   ptc_kernel_work_t own = *work;
@@ -92,7 +123,7 @@ static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, b
   }
   if (is_gemm) own.accumulates_f32 = own.accumulates_f32 && t->stack->wgrad_f32;
   seconds += unfused_seconds(t, &own, is_gemm);
-  double one = ptc_kernel_seconds(t->device, &own, &t->options);
+  double one = is_gemm ? gemm_seconds(t, &own) : ptc_kernel_seconds(t->device, &own, &t->options);
   if (own.kind == PTC_KW_ATTENTION || own.kind == PTC_KW_ATTENTION_GRAD)
     one /= t->stack->attention_rate * attention_share(t);
   return (seconds + one) * work->times;
@@ -127,11 +158,11 @@ static int32_t axis_of(uint32_t axes) {
 }
 
 static double net_seconds(const timing_t *t, const ptc_net_item_t *item) {
-  known_nets_t *known = t->known;
-  for (int32_t i = 0; i < known->count; i++)
-    if (known->items[i].bytes == item->bytes && known->items[i].kind == item->kind &&
-        known->items[i].axes == item->axes && known->items[i].ranks == item->ranks)
-      return known->items[i].seconds;
+  known_t *known = t->known;
+  for (int32_t i = 0; i < known->num_nets; i++)
+    if (known->nets[i].bytes == item->bytes && known->nets[i].kind == item->kind &&
+        known->nets[i].axes == item->axes && known->nets[i].ranks == item->ranks)
+      return known->nets[i].seconds;
   ptc_group_shape_t shape = ptc_group_shape(t->cluster, t->size, item->axes);
   if (t->stack->experts_close && item->axes == 1u << PTC_AXIS_EP) {
     int64_t size[PTC_NUM_DEVICE_AXES];
@@ -146,12 +177,12 @@ static double net_seconds(const timing_t *t, const ptc_net_item_t *item) {
     shape.nodes = (shape.ranks + shape.per_node - 1) / shape.per_node;
   }
   const double seconds = ptc_net_seconds(t->cluster, item->kind, shape, item->bytes, NULL);
-  if (known->count == MAX_KNOWN) return seconds;
-  known->items[known->count].kind = item->kind;
-  known->items[known->count].axes = item->axes;
-  known->items[known->count].ranks = item->ranks;
-  known->items[known->count].bytes = item->bytes;
-  known->items[known->count++].seconds = seconds;
+  if (known->num_nets == MAX_KNOWN) return seconds;
+  known->nets[known->num_nets].kind = item->kind;
+  known->nets[known->num_nets].axes = item->axes;
+  known->nets[known->num_nets].ranks = item->ranks;
+  known->nets[known->num_nets].bytes = item->bytes;
+  known->nets[known->num_nets++].seconds = seconds;
   return seconds;
 }
 
@@ -210,8 +241,8 @@ static stretch_t stretch_of(const busy_t *phases, int32_t count) {
 void ptc_predict_pieces(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                         const ptc_stack_t *stack, const ptc_choice_t *choice,
                         ptc_piece_time_t *times) {
-  known_nets_t known;
-  known.count = 0;
+  known_t known;
+  known.num_nets = known.num_gemms = 0;
   const timing_t t = {.known = &known,
                       .cluster = cluster,
                       .device = ptc_predict_device(cluster, pieces->work->precision),
