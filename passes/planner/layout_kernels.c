@@ -135,6 +135,8 @@ static int32_t add_kernels(const ptc_layout_t *l, const ptc_wgroup_t *group,
   if (out->prec == PTC_PREC_BF16 && l->work->precision == PTC_PREC_FP8 &&
       op->opcode == PTC_OP_EINSUM)
     out->prec = PTC_PREC_FP8;
+  if (out->prec == PTC_PREC_F32 && l->work->tf32 && op->opcode == PTC_OP_EINSUM)
+    out->prec = PTC_PREC_TF32;
   if (op->roles && op->opcode == PTC_OP_EINSUM) set_gemm(l, op, out);
   if (op->roles && op->opcode != PTC_OP_EINSUM) set_attention(l, op, out);
   out->times = (int32_t)turns_of(l, op);

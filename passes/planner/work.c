@@ -282,6 +282,7 @@ ptc_status_t ptc_work_new(ptc_module_t *module, ptc_arena_t *arena, ptc_work_t *
   work->model = ptc_arena_strdup(arena, module->name);
   work->batch = ptc_attrs_int(&module->config, "batch", 1);
   work->precision = precision_of(module);
+  work->tf32 = strcmp(ptc_attrs_string(&module->config, "f32_matmul", "exact"), "tf32") == 0;
   const char *batch =
       ptc_module_intern(module, ptc_attrs_string(&module->config, "batch_dim", "b"));
   sequence_t sequence = {.batch = batch};

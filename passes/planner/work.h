@@ -36,6 +36,7 @@ typedef struct ptc_work_s {
   int64_t batch;              // samples of a step
   int64_t tokens_per_sample;  // extent of the sequence dim of the inputs; 1 if there is none
   ptc_precision_t precision;  // of contractions
+  bool tf32;                  // those of f32 on tensor cores, where there are any
   double params;              // trained ones, all turns
   ptc_work_name_t names[PTC_WORK_MAX_NAMES];
   int32_t num_names;

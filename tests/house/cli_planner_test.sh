@@ -25,6 +25,11 @@ expect 0 '' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n -q --objective cost -
 c = json.load(open(\"cost.json\")); d = {x[\"device\"]: x for x in json.load(open(\"all.json\"))[\"devices\"]}
 price = 8 * d[\"a100_sxm_80g\"][\"price_per_hour\"] / 3600 / c[\"best\"][\"tokens_per_s\"]
 assert price > 0 and abs(c[\"bound\"] / price - 1) < 1e-6, (c[\"bound\"], price)'"
+# Products in tf32 take tensor cores; of 16 bits they do so anyway.
+step_s() { echo "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n -q --format json --set train.precision=$1 --f32-matmul=$2 |
+  python3 -c 'import json, sys; print(json.load(sys.stdin)[\"best\"][\"step_s\"])'"; }
+expect 0 '' "awk -v a=\$($(step_s f32 exact)) -v b=\$($(step_s f32 tf32)) 'BEGIN { exit !(b > 0 && 2 * b < a) }'"
+expect 0 '' "[ \"\$($(step_s bf16 exact))\" = \"\$($(step_s bf16 tf32))\" ]"
 expect 1 'GB too much' "ptc $samples/llama3.ptm --set d=16384 --set ffn=65536 --cluster dgx_a100:1 -n"
 expect 1 '[out-of-memory]' "ptc $samples/llama3.ptm --set d=16384 --set ffn=65536 --cluster dgx_a100:1 -n"
 expect 1 '[no-mesh]' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --parallel tp=3"
