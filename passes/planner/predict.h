@@ -43,6 +43,27 @@ bool ptc_predict(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
 void ptc_predict_pieces(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                         const ptc_stack_t *stack, const ptc_choice_t *choice,
                         ptc_piece_time_t *times);
+// The same where several choices on one mesh follow one another, which have much in common. |known|: zero at first.
+enum { PTC_MAX_KNOWN_TIMES = 24 };
+typedef struct ptc_known_times_s {
+  struct {
+    ptc_net_kind_t kind;
+    uint32_t axes;
+    int32_t ranks;
+    double bytes, seconds;
+  } nets[PTC_MAX_KNOWN_TIMES];
+  struct {
+    ptc_kw_kind_t kind;
+    ptc_precision_t prec;
+    bool accumulates_f32;
+    int64_t batch, m, n, k;
+    double bytes, costly, seconds;
+  } gemms[PTC_MAX_KNOWN_TIMES];
+  int32_t num_nets, num_gemms;
+} ptc_known_times_t;
+void ptc_predict_pieces_known(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
+                              const ptc_stack_t *stack, const ptc_choice_t *choice,
+                              ptc_known_times_t *known, ptc_piece_time_t *times);
 enum { PTC_MAX_STAGES = 1024, PTC_MAX_PARTS = 4096 };
 // How often a stage of the pipeline has each piece.
 typedef struct ptc_stage_pieces_s {

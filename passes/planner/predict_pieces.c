@@ -5,23 +5,8 @@
 #include "passes/planner/predict_impl.h"
 
 // The same collective stands in a piece several times, and the same product.
-enum { MAX_KNOWN = 16 };
-typedef struct known_s {
-  struct {
-    ptc_net_kind_t kind;
-    uint32_t axes;
-    int32_t ranks;
-    double bytes, seconds;
-  } nets[MAX_KNOWN];
-  struct {
-    ptc_kw_kind_t kind;
-    ptc_precision_t prec;
-    bool accumulates_f32;
-    int64_t batch, m, n, k;
-    double bytes, costly, seconds;
-  } gemms[MAX_KNOWN];
-  int32_t num_nets, num_gemms;
-} known_t;
+enum { MAX_KNOWN = PTC_MAX_KNOWN_TIMES };
+typedef ptc_known_times_t known_t;
 
 typedef struct timer_s {
   const ptc_cluster_t *cluster;
@@ -134,7 +119,8 @@ enum { SOFTMAX_ROWS = 4, SOFTMAX_KERNELS = 10 };
 
 static double launches_of(const timing_t *t, const ptc_kernel_work_t *work) {
   double launches = 1;
-  if (work->kind == PTC_KW_GROUPED_GEMM && t->stack->waits_for_routing) launches = (double)work->batch;
+  if (work->kind == PTC_KW_GROUPED_GEMM && t->stack->waits_for_routing)
+    launches = (double)work->batch;
   if (work->ops > 1) launches += t->stack->unfused * (work->ops - 1);
   const bool attention = work->kind == PTC_KW_ATTENTION || work->kind == PTC_KW_ATTENTION_GRAD;
   if (attention && t->stack->unfused_attention && work->batch * work->heads % SOFTMAX_ROWS)
@@ -241,9 +227,15 @@ static stretch_t stretch_of(const busy_t *phases, int32_t count) {
 void ptc_predict_pieces(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                         const ptc_stack_t *stack, const ptc_choice_t *choice,
                         ptc_piece_time_t *times) {
-  known_t known;
+  ptc_known_times_t known;
   known.num_nets = known.num_gemms = 0;
-  const timing_t t = {.known = &known,
+  ptc_predict_pieces_known(pieces, cluster, stack, choice, &known, times);
+}
+
+void ptc_predict_pieces_known(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
+                              const ptc_stack_t *stack, const ptc_choice_t *choice,
+                              ptc_known_times_t *known, ptc_piece_time_t *times) {
+  const timing_t t = {.known = known,
                       .cluster = cluster,
                       .device = ptc_predict_device(cluster, pieces->work->precision),
                       .stack = stack,

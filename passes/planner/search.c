@@ -138,13 +138,13 @@ static bool find_pieces(ptc_form_t *form, const ptc_choice_t *choice, layout_t *
   return true;
 }
 
-static void find_times(search_t *s, layout_t *out) {
+static void find_times(search_t *s, ptc_known_times_t *known, layout_t *out) {
   const ptc_choice_t *choice = &out->choice;
   // Where groups of tp, cp and ep lie depends on the product of dp and pp alone.
   ptc_choice_t placed = *choice;
   placed.size[PTC_AXIS_DP] = s->devices / (choice->size[PTC_AXIS_TP] * choice->size[PTC_AXIS_CP] *
                                            choice->size[PTC_AXIS_EP] * choice->size[PTC_AXIS_PP]);
-  ptc_predict_pieces(&out->pieces, s->cluster, s->stack, &placed, out->times);
+  ptc_predict_pieces_known(&out->pieces, s->cluster, s->stack, &placed, known, out->times);
   double seconds = 0;
   out->again = INFINITY;
   for (int32_t i = 0; i < out->pieces.count; i++) {
@@ -158,7 +158,9 @@ static void find_times(search_t *s, layout_t *out) {
 
 static bool lay_out(search_t *s, ptc_form_t *form, const ptc_choice_t *choice, layout_t *out) {
   if (!find_pieces(form, choice, out)) return false;
-  find_times(s, out);
+  ptc_known_times_t known;
+  known.num_nets = known.num_gemms = 0;
+  find_times(s, &known, out);
   return true;
 }
 
@@ -301,6 +303,8 @@ static void add_set(search_t *s, ptc_choice_t choice, ptc_form_t *const *forms) 
   for (int32_t i = 0; i < num_micros; i++) {
     if (!open_or(s->fixed->micro_batch, micros[i])) continue;
     choice.micro_batch = micros[i];
+    ptc_known_times_t known;
+    known.num_nets = known.num_gemms = 0;
     for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++) {
       layout_t layout;
       choice.recompute = mode;
@@ -310,7 +314,7 @@ static void add_set(search_t *s, ptc_choice_t choice, ptc_form_t *const *forms) 
         full[mode] = true;  // a larger micro-batch needs more
         continue;
       }
-      find_times(s, &layout);
+      find_times(s, &known, &layout);
       keep_layout(s, &layout);
     }
   }
@@ -437,30 +441,44 @@ static int64_t micro_batches(const search_t *s, const ptc_choice_t *choice) {
 }
 
 static void predict(search_t *s, const layout_t *layout, const ptc_choice_t *choice,
-                    ptc_prediction_t *out) {
+                    bool only_if_fits, ptc_prediction_t *out) {
   s->out->predictions++;
   ptc_work_pieces_t pieces = layout->pieces;
   pieces.micro_batches = s->work->batch / (choice->size[PTC_AXIS_DP] * choice->size[PTC_AXIS_EP] *
                                            choice->micro_batch);
-  ptc_predict_timed(&pieces, layout->times, s->stages, s->cluster, s->stack, choice,
-                    s->out->feasible, out);
+  ptc_predict_timed(&pieces, layout->times, s->stages, s->cluster, s->stack, choice, only_if_fits,
+                    out);
+}
+
+static bool hopeless(search_t *s, double bound) {
+  if (s->objective == PTC_OBJECTIVE_MEMORY || !s->out->feasible) return false;
+  const double tokens = (double)(s->work->batch * s->work->tokens_per_sample);
+  const double value = s->objective == PTC_OBJECTIVE_COST ? s->price * bound / tokens : bound;
+  if (value < s->out->best.value) return false;
+  s->out->pruned++;
+  return true;
 }
 
 // Of a stage's turns as few are computed again as memory allows: each one less is faster and needs more.
 static bool try_turns(search_t *s, const layout_t *layout, ptc_choice_t choice, int64_t most) {
   ptc_prediction_t predicted;
   choice.recompute_turns = -1;
-  predict(s, layout, &choice, &predicted);
+  predict(s, layout, &choice, s->out->feasible, &predicted);
   consider(s, &choice, &predicted);
   if (!predicted.fits) return false;
   // Who asks for a mode asks for it everywhere.
   const bool open = s->fixed->recompute < 0 && choice.recompute != PTC_RECOMPUTE_NONE;
   if (!open || s->objective == PTC_OBJECTIVE_MEMORY) return true;
-  int64_t low = 0, high = most;  // |high| fits
+  // The fewest are the fastest, whether they fit or not.
+  choice.recompute_turns = 1;
+  predict(s, layout, &choice, false, &predicted);
+  if (predicted.fits) consider(s, &choice, &predicted);
+  if (predicted.fits || hopeless(s, predicted.step_s)) return true;
+  int64_t low = 1, high = most;  // |high| fits
   while (high - low > 1) {
     const int64_t middle = (low + high) / 2;
     choice.recompute_turns = middle;
-    predict(s, layout, &choice, &predicted);
+    predict(s, layout, &choice, s->out->feasible, &predicted);
     consider(s, &choice, &predicted);
     if (predicted.fits)
       high = middle;
@@ -478,15 +496,6 @@ static double idle_share(const layout_t *layout, ptc_schedule_kind_t kind) {
     w += layout->times[i].weight_grad * (double)layout->pieces.items[i].count;
   }
   return all > 2 * w ? (all - 2 * w) / all : 0;
-}
-
-static bool hopeless(search_t *s, double bound) {
-  if (s->objective == PTC_OBJECTIVE_MEMORY || !s->out->feasible) return false;
-  const double tokens = (double)(s->work->batch * s->work->tokens_per_sample);
-  const double value = s->objective == PTC_OBJECTIVE_COST ? s->price * bound / tokens : bound;
-  if (value < s->out->best.value) return false;
-  s->out->pruned++;
-  return true;
 }
 
 // What no cuts change, for each zero.
