@@ -14,7 +14,8 @@ typedef ptc_status_t (*ptc_device_watch_fn_t)(void *arg, ptc_diag_t *diag, doubl
 // Work of one stream is done in the order in which it is queued; |finish| waits for all. Streams and events are the
 // plan's (ir/plan.h). Addresses are the device's.
 struct ptc_device_s {
-  uint64_t arena;  // plan->arena_bytes bytes
+  uint64_t arena;
+  int64_t arena_bytes;  // the plan's
   // Launches all phases of kernel |kernel| of the plan. |turns|: PTC_PLAN_MAX_LEVELS numbers.
   ptc_status_t (*launch)(ptc_device_t *device, ptc_diag_t *diag, int32_t stream, int32_t kernel,
                          const uint64_t *args, int32_t num_args, const int64_t *turns);

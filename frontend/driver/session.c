@@ -148,8 +148,10 @@ static ptc_status_t open_executor(ptc_session_t *s, const ptc_program_t *program
   ptc_device_t *device;
   const int32_t gpu = options->has_gpu ? options->gpu : s->rank;
   // A rank without a device must not leave the others waiting for it in NCCL.
-  const ptc_status_t status = ptc_cuda_device_create(
-      s->diag, s->plan, program->images[s->plan->stage].images, gpu, &device);
+  ptc_cuda_memory_t memory = {0};
+  if (s->comm) ptc_nccl_memory(&memory);
+  const ptc_status_t status = ptc_cuda_device_create_in(
+      s->diag, s->plan, program->images[s->plan->stage].images, gpu, &memory, &device);
   const ptc_status_t agreed = ptc_agree_status(s->comm, s->diag, status);
   if (agreed != PTC_OK && status == PTC_OK) device->destroy(device);
   PTC_TRY(agreed);

@@ -47,6 +47,8 @@ typedef struct cuda_device_s {
   void **modules, **functions;  // one per kernel
   ptc_products_t *products;     // those that a library does
   uint64_t faults;              // an int32_t per kernel
+  ptc_cuda_memory_t memory;
+  bool is_lent;  // the arena is |memory|'s
   int32_t *host_faults;
   PTC_VEC(uint64_t) allocations;
   PTC_VEC(void *) marks;
@@ -323,6 +325,7 @@ static bool is_drained(const cuda_device_t *device) {
 }
 
 static void free_host(cuda_device_t *device) {
+  if (device->memory.close) device->memory.close(device->memory.arg);
   PTC_VEC_FREE(&device->allocations);
   PTC_VEC_FREE(&device->marks);
   PTC_VEC_FREE(&device->graphs);
@@ -355,7 +358,8 @@ static void destroy(ptc_device_t *base) {
   for (int32_t k = 0; device->modules && k < device->plan->num_kernels; k++)
     if (device->modules[k]) driver->ModuleUnload(device->modules[k]);
   if (device->faults) driver->MemFree(device->faults);
-  if (base->arena) driver->MemFree(base->arena);
+  if (base->arena && device->is_lent) device->memory.release(device->memory.arg, base->arena);
+  if (base->arena && !device->is_lent) driver->MemFree(base->arena);
   for (int32_t i = 0; i < device->num_events; i++)
     if (device->events[i]) driver->EventDestroy(device->events[i]);
   for (int32_t i = 0; i < device->num_streams; i++)
@@ -377,7 +381,11 @@ static ptc_status_t allocate(cuda_device_t *device, ptc_diag_t *diag) {
                      plan->arena_bytes, free_bytes, total_bytes);
   const size_t arena_bytes = plan->arena_bytes > 0 ? (size_t)plan->arena_bytes : 1;
   const size_t fault_bytes = 4 * (size_t)(plan->num_kernels + 1);
-  CU(device, diag, MemAlloc, &device->base.arena, arena_bytes);
+  device->is_lent =
+      device->memory.close &&
+      device->memory.allocate(device->memory.arg, (int64_t)arena_bytes, &device->base.arena);
+  if (!device->is_lent) CU(device, diag, MemAlloc, &device->base.arena, arena_bytes);
+  device->base.arena_bytes = (int64_t)arena_bytes;
   CU(device, diag, MemsetD8Async, device->base.arena, 0, arena_bytes, device->streams[0]);
   CU(device, diag, MemAlloc, &device->faults, fault_bytes);
   CU(device, diag, MemsetD8Async, device->faults, 0, fault_bytes, device->streams[0]);
@@ -436,8 +444,16 @@ static void **new_handles(int32_t count) {
 ptc_status_t ptc_cuda_device_create(ptc_diag_t *diag, const ptc_plan_t *plan,
                                     const ptc_cuda_image_t *images, int32_t ordinal,
                                     ptc_device_t **out_device) {
+  return ptc_cuda_device_create_in(diag, plan, images, ordinal, &(ptc_cuda_memory_t){0},
+                                   out_device);
+}
+
+ptc_status_t ptc_cuda_device_create_in(ptc_diag_t *diag, const ptc_plan_t *plan,
+                                       const ptc_cuda_image_t *images, int32_t ordinal,
+                                       const ptc_cuda_memory_t *memory, ptc_device_t **out_device) {
   *out_device = NULL;
   ptc_cuda_driver_t *driver = ptc_cuda_driver_open(diag);
+  if (!driver && memory->close) memory->close(memory->arg);
   if (!driver) return PTC_DEVICE;
   const size_t num_kernels = (size_t)plan->num_kernels + 1;
   cuda_device_t *device = ptc_xmalloc(sizeof *device);
@@ -463,6 +479,7 @@ ptc_status_t ptc_cuda_device_create(ptc_diag_t *diag, const ptc_plan_t *plan,
                                      .has_passed = has_passed,
                                      .set_watch = set_watch},
                             .plan = plan,
+                            .memory = *memory,
                             .driver = driver,
                             .num_streams = ptc_plan_num_streams(plan),
                             .num_events = ptc_plan_num_events(plan)};

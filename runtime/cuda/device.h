@@ -17,4 +17,19 @@ ptc_status_t ptc_cuda_device_create(ptc_diag_t *diag, const ptc_plan_t *plan,
                                     const ptc_cuda_image_t *images, int32_t ordinal,
                                     ptc_device_t **out_device);
 
+// Where an arena comes from instead: memory that a communicator likes better. The GPU is current in the calls.
+typedef struct ptc_cuda_memory_s {
+  void *arg;
+  // False: there is none, and the driver's is taken.
+  bool (*allocate)(void *arg, int64_t bytes, uint64_t *out_address);
+  void (*release)(void *arg, uint64_t address);
+  void (*close)(void *arg);
+} ptc_cuda_memory_t;
+
+// The same with an arena of |memory|, which is closed with the device, or when there is none; |memory->close| NULL: as
+// ptc_cuda_device_create.
+ptc_status_t ptc_cuda_device_create_in(ptc_diag_t *diag, const ptc_plan_t *plan,
+                                       const ptc_cuda_image_t *images, int32_t ordinal,
+                                       const ptc_cuda_memory_t *memory, ptc_device_t **out_device);
+
 #endif  // PTC_RUNTIME_CUDA_DEVICE_H_

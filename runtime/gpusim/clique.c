@@ -64,6 +64,9 @@ void sim_clique_destroy(sim_clique_t *clique) {
   }
   for (int32_t r = 0; r < clique->size; ++r) {
     if (!clique->members[r]) continue;
+    sim_comm_t *member = clique->members[r];
+    for (int64_t i = 0; i < member->registered.len; ++i) free(member->registered.data[i]);
+    PTC_VEC_FREE(&member->registered);
     free(clique->members[r]->num_sent);
     free(clique->members[r]->num_received);
     free(clique->members[r]);

@@ -44,6 +44,11 @@ typedef struct sim_nccl_op_s {
 
 typedef struct sim_clique_s sim_clique_t;
 
+// A buffer that a communicator has been told of; its address is the handle.
+typedef struct sim_registered_s {
+  uint64_t address, bytes;
+} sim_registered_t;
+
 // A member's communicator: what ncclComm_t points to.
 typedef struct sim_comm_s {
   sim_clique_t *clique;
@@ -52,6 +57,7 @@ typedef struct sim_comm_s {
   int64_t *num_sent, *num_received;  // per peer
   int32_t num_items;                 // works on streams that still need it
   bool ended;                        // aborted, or destroyed
+  PTC_VEC(sim_registered_t *) registered;
 } sim_comm_t;
 
 // A split that some members have not called yet.

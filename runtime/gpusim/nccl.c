@@ -433,6 +433,54 @@ int ncclCommGetAsyncError(void *handle, int *code) {
   return unlock(PTC_NCCL_SUCCESS);
 }
 
+// --- buffers
+
+// Of the simulated driver.
+PTC_GPUSIM_EXPORT int cuMemAlloc_v2(uint64_t *address, size_t bytes);
+PTC_GPUSIM_EXPORT int cuMemFree_v2(uint64_t address);
+
+int ncclMemAlloc(void **memory, size_t bytes) {
+  uint64_t address = 0;
+  *memory = NULL;
+  if (!bytes) return refuse(PTC_NCCL_INVALID_ARGUMENT, "no bytes are asked for");
+  if (cuMemAlloc_v2(&address, bytes)) return refuse(PTC_NCCL_CUDA_ERROR, "out of memory");
+  *memory = (void *)(uintptr_t)address;
+  return PTC_NCCL_SUCCESS;
+}
+
+int ncclMemFree(void *memory) {
+  return cuMemFree_v2((uint64_t)(uintptr_t)memory)
+             ? refuse(PTC_NCCL_CUDA_ERROR, "no memory begins there")
+             : PTC_NCCL_SUCCESS;
+}
+
+int ncclCommRegister(void *handle, void *memory, size_t bytes, void **out) {
+  sim_comm_t *comm = handle;
+  *out = NULL;
+  if (!comm || !memory || !bytes) return refuse(PTC_NCCL_INVALID_ARGUMENT, "nothing to register");
+  if (!ptc_gpusim_touch(comm->device, (uint64_t)(uintptr_t)memory, bytes, false))
+    return refuse(PTC_NCCL_INVALID_ARGUMENT, "the buffer is none of the communicator's GPU");
+  pthread_mutex_lock(&shared.lock);
+  if (comm->ended) return unlock(refuse(PTC_NCCL_INVALID_USAGE, "the communicator has ended"));
+  sim_registered_t *registered = ptc_xmalloc(sizeof *registered);
+  *registered = (sim_registered_t){(uint64_t)(uintptr_t)memory, bytes};
+  PTC_VEC_PUSH(&comm->registered, registered);
+  *out = registered;
+  return unlock(PTC_NCCL_SUCCESS);
+}
+
+int ncclCommDeregister(void *handle, void *registered) {
+  sim_comm_t *comm = handle;
+  pthread_mutex_lock(&shared.lock);
+  for (int64_t i = 0; comm && i < comm->registered.len; ++i) {
+    if (comm->registered.data[i] != registered) continue;
+    free(registered);
+    comm->registered.data[i] = comm->registered.data[--comm->registered.len];
+    return unlock(PTC_NCCL_SUCCESS);
+  }
+  return unlock(refuse(PTC_NCCL_INVALID_ARGUMENT, "the communicator knows no such buffer"));
+}
+
 int ncclCommFinalize(void *comm) {
   (void)comm;
   return PTC_NCCL_SUCCESS;

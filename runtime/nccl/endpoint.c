@@ -102,6 +102,8 @@ static void destroy_all(ptc_nccl_endpoint_t *e) {
   for (int32_t g = e->num_groups - 1; g >= 0; g--) {
     void *comm = e->groups[g].comm;
     if (!comm || e->is_over) continue;
+    if (e->groups[g].arena) e->nccl->CommDeregister(comm, e->groups[g].arena);
+    e->groups[g].arena = NULL;
     const int code = e->nccl->CommFinalize(comm);
     if (code != PTC_NCCL_SUCCESS && code != PTC_NCCL_IN_PROGRESS) continue;
     if (ptc_nccl_settle(e, &unheard, comm, NULL, "ncclCommFinalize") != PTC_OK) continue;
@@ -133,6 +135,33 @@ static const ptc_comm_vtable_t nccl_vtable = {.group = make_group,
                                               .bytes = count_bytes,
                                               .received = count_received,
                                               .close = close_endpoint};
+
+// --- memory
+
+static bool allocate(void *arg, int64_t bytes, uint64_t *out_address) {
+  const ptc_nccl_t *nccl = arg;
+  void *memory = NULL;
+  if (nccl->MemAlloc(&memory, (size_t)bytes) != PTC_NCCL_SUCCESS) return false;
+  *out_address = (uint64_t)(uintptr_t)memory;
+  return memory != NULL;
+}
+
+static void release(void *arg, uint64_t address) {
+  ((const ptc_nccl_t *)arg)->MemFree((void *)(uintptr_t)address);
+}
+
+static void close_memory(void *arg) { ptc_nccl_close(arg); }
+
+void ptc_nccl_memory(ptc_cuda_memory_t *out_memory) {
+  ptc_diag_t unheard;  // whoever needs NCCL will hear
+  ptc_diag_init(&unheard);
+  ptc_nccl_t *nccl = ptc_nccl_open(&unheard);
+  ptc_diag_deinit(&unheard);
+  *out_memory = (ptc_cuda_memory_t){nccl, allocate, release, close_memory};
+  if (nccl && nccl->MemAlloc) return;
+  ptc_nccl_close(nccl);
+  *out_memory = (ptc_cuda_memory_t){0};
+}
 
 ptc_status_t ptc_comm_open_nccl(ptc_diag_t *diag, ptc_device_t *device, ptc_comm_t *host,
                                 ptc_comm_t **out_comm) {

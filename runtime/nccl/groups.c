@@ -101,8 +101,22 @@ static ptc_status_t start_with_id(ptc_nccl_endpoint_t *e, ptc_diag_t *diag, int3
   return group ? start(e, diag, group, &id) : PTC_OK;
 }
 
+void ptc_nccl_register(ptc_nccl_endpoint_t *e) {
+  const ptc_device_t *device = e->device;
+  void *arena = (void *)(uintptr_t)device->arena;
+  for (int32_t g = 0; g < e->num_groups && e->nccl->CommRegister; g++) {
+    ptc_nccl_group_t *group = &e->groups[g];
+    if (!group->comm || group->arena) continue;
+    const int code =
+        e->nccl->CommRegister(group->comm, arena, (size_t)device->arena_bytes, &group->arena);
+    if (code != PTC_NCCL_SUCCESS) group->arena = NULL;
+  }
+}
+
 ptc_status_t ptc_nccl_make_world(ptc_nccl_endpoint_t *e, ptc_diag_t *diag) {
-  return start_with_id(e, diag, 0, &e->groups[PTC_COMM_WORLD]);
+  PTC_TRY(start_with_id(e, diag, 0, &e->groups[PTC_COMM_WORLD]));
+  ptc_nccl_register(e);
+  return PTC_OK;
 }
 
 // One split for the groups of |list| that are not |done| and have no rank in common.
@@ -150,6 +164,7 @@ ptc_status_t ptc_nccl_make_groups(ptc_nccl_endpoint_t *e, ptc_diag_t *diag) {
   list_t list = {0};
   ptc_status_t status = collect(e, diag, &list);
   if (status == PTC_OK) status = make_all(e, diag, &list);
+  if (status == PTC_OK) ptc_nccl_register(e);
   PTC_VEC_FREE(&list.words);
   PTC_VEC_FREE(&list.groups);
   return status;

@@ -89,6 +89,12 @@ ptc_nccl_t *ptc_nccl_open(ptc_diag_t *diag) {
   nccl->version = version;
   const char *split = getenv("PTC_NCCL_SPLIT");
   if (split && strcmp(split, "0") == 0) nccl->CommSplit = NULL;
+  const char *registers = getenv("PTC_NCCL_REGISTER");
+  if ((registers && strcmp(registers, "0") == 0) || !nccl->CommRegister || !nccl->CommDeregister) {
+    nccl->CommRegister = NULL;
+    nccl->MemAlloc = NULL;
+  }
+  if (!nccl->MemFree) nccl->MemAlloc = NULL;
   return nccl;
 }
 

@@ -59,7 +59,7 @@ typedef struct ptc_nccl_s {
 } ptc_nccl_t;
 
 // Loads libnccl: $PTC_NCCL names its file, $PTC_NCCL_DIR a folder; else the loader's search, $CUDA_HOME and the usual
-// places. PTC_NCCL_SPLIT=0: as if it had no ncclCommSplit. NULL with the diagnostic "nccl-missing" (PTC_DEVICE): none was found (names the files), it lacks an entry
+// places. PTC_NCCL_SPLIT=0: as if it had no ncclCommSplit; PTC_NCCL_REGISTER=0: nor ncclCommRegister and ncclMemAlloc. NULL with the diagnostic "nccl-missing" (PTC_DEVICE): none was found (names the files), it lacks an entry
 // point, or it is too old. It stays mapped when it is closed.
 ptc_nccl_t *ptc_nccl_open(ptc_diag_t *diag);
 void ptc_nccl_close(ptc_nccl_t *nccl);  // NULL is allowed

@@ -3,6 +3,7 @@
 #define PTC_RUNTIME_NCCL_NCCL_H_
 
 #include "runtime/communicator.h"
+#include "runtime/cuda/device.h"
 #include "runtime/device.h"
 
 // The endpoint of the rank of |host| whose GPU is |device|; all ranks open theirs. Addresses are the GPU's, and
@@ -12,8 +13,13 @@
 // of groups, the latest first, then that of all ranks. Keeps |device| and |host| (not owned), which outlive it.
 //
 // Sums: NCCL promises no order, and adds f16 and bf16 in their own precision between ranks; a maximum may drop NaN.
-// Diagnostics beside those of |host|: "nccl-missing" (library.h), "nccl-failed" (PTC_DEVICE; NCCL's own words).
+// The device's arena is registered with each communicator, where NCCL can (2.19; PTC_NCCL_REGISTER=0: not), so that what lies
+// there need not be copied on its way. Diagnostics beside those of |host|: "nccl-missing" (library.h), "nccl-failed" (PTC_DEVICE; NCCL's own words).
 ptc_status_t ptc_comm_open_nccl(ptc_diag_t *diag, ptc_device_t *device, ptc_comm_t *host,
                                 ptc_comm_t **out_comm);
+
+// Memory of NCCL's, for the arena of a device that exchanges data: some of its ways need that. All NULL where the library is
+// missing or has none.
+void ptc_nccl_memory(ptc_cuda_memory_t *out_memory);
 
 #endif  // PTC_RUNTIME_NCCL_NCCL_H_

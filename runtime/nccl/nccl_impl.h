@@ -18,6 +18,7 @@ typedef struct ptc_nccl_group_s {
   int32_t *ranks;
   int32_t host;  // the same group there
   void *comm;    // NULL: one rank, or not ready
+  void *arena;   // the device's, as NCCL knows it; NULL: it does not
   int64_t num_calls;
   int64_t bytes[PTC_NUM_COLLECTIVES];
 } ptc_nccl_group_t;
@@ -77,6 +78,10 @@ ptc_status_t ptc_nccl_make_world(ptc_nccl_endpoint_t *endpoint, ptc_diag_t *diag
 // Gives |*id| of rank |first| to all ranks of |host|, all of which call it.
 ptc_status_t ptc_nccl_share_id(ptc_comm_t *host, ptc_diag_t *diag, int32_t first,
                                ptc_nccl_id_t *id);
+
+// Tells NCCL of the device's arena, for each group that it does not know it for yet. Where NCCL does not want it, calls go
+// as they did.
+void ptc_nccl_register(ptc_nccl_endpoint_t *endpoint);
 
 // --- calls.c
 

@@ -60,7 +60,11 @@ typedef struct thread_s {
 
 static int64_t run_rank(thread_t *thread, const ptc_plan_t *plan, ptc_diag_t *diag) {
   gpu_rank_t *rank = &thread->rank;
-  if (ptc_cuda_device_create(diag, plan, NULL, rank->host->rank, &rank->device) != PTC_OK) return 1;
+  ptc_cuda_memory_t memory;
+  ptc_nccl_memory(&memory);
+  if (ptc_cuda_device_create_in(diag, plan, NULL, rank->host->rank, &memory, &rank->device) !=
+      PTC_OK)
+    return 1;
   rank->memory = (comm_memory_t){device_alloc, device_free, device_finish, rank};
   int64_t num_wrong = 1;
   if (ptc_comm_open_nccl(diag, rank->device, rank->host, &rank->comm) == PTC_OK) {
