@@ -394,7 +394,9 @@ static void add_stage(const predict_t *p, int64_t stage, double hop, stage_t *ou
     out->flops += turns * t->flops;
   }
   if (p->num_stages > 1) {  // one message each way and chunk
-    const double sends = hop * (double)p->choice->chunks;
+    // Between chunks a stage has others to compute: some frameworks send meanwhile.
+    const bool hidden = p->stack->hides_chunk_sends && p->choice->chunks > 1;
+    const double sends = hidden ? 0 : hop * (double)p->choice->chunks;
     out->f += sends;
     out->b += sends;
     out->exposed[PTC_AXIS_PP] += 2 * sends;

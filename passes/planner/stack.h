@@ -31,6 +31,7 @@ typedef struct ptc_stack_s {
   bool waits_for_routing;  // its host waits for the experts' numbers of tokens
   bool experts_close;      // experts lie on neighbours whatever tp and cp are
   bool splits_sends;       // pipeline: each rank of tp sends its part, the receivers gather
+  bool hides_chunk_sends;  // sends of an interleaved pipeline go beside computing
   double hidden_inner;     // part of tp, cp, ep and pp traffic that its kernels hide
   // Constants.
   double unfused;  // memory-bound kernels: 0 moves what fused ones do, 1 what single ones do

@@ -166,16 +166,18 @@ static void find_candidates(ptc_work_t *work, const bool *is_input) {
 
 const char *const ptc_recompute_names[PTC_NUM_RECOMPUTE_MODES] = {"none", "selective", "full"};
 
-// Micro-batches of the copy: any number above 1 gives the same program.
+// Micro-batches of the copy: any number above 1 gives the same program; so does one in a pipeline's loop.
 static int64_t some_micro_batch(int64_t batch) {
+  if (batch == 1) return 1;
   for (int64_t m = 2; m <= batch; m++)
     if (batch % m == 0) return batch / m;
   return 0;
 }
 
-static void set_config(ptc_module_t *copy, const char *mode, int64_t micro_batch) {
+static void set_config(ptc_module_t *copy, const char *mode, int64_t batch, int64_t micro_batch) {
   for (int a = 0; a < PTC_NUM_DEVICE_AXES; a++)
-    ptc_attrs_set_int(copy, &copy->config, ptc_device_axis_names[a], 1);
+    ptc_attrs_set_int(copy, &copy->config, ptc_device_axis_names[a],
+                      a == PTC_AXIS_PP && batch == 1 && micro_batch > 0 ? 2 : 1);
   ptc_attrs_remove(&copy->config, "world");
   ptc_attrs_set_int(copy, &copy->config, "zero", 0);
   ptc_attrs_set_bool(copy, &copy->config, "sequence_parallel", false);
@@ -188,7 +190,7 @@ static void set_config(ptc_module_t *copy, const char *mode, int64_t micro_batch
 
 // A copy of the module after the passes; NULL where the batch cannot be split over time.
 static ptc_module_t *make_copy(const ptc_str_t *text, ptc_pass_ctx_t *ctx, ptc_diag_t *diag,
-                               const char *mode, int64_t micro_batch) {
+                               const char *mode, int64_t batch, int64_t micro_batch) {
   static const char *const passes[] = {"microbatch", "recompute", "canonicalize"};
   ptc_module_t *copy = NULL;
   if (ptc_module_parse(diag, "copy.ptir", text->data, (size_t)text->len, &copy) != PTC_OK)
@@ -196,7 +198,7 @@ static ptc_module_t *make_copy(const ptc_str_t *text, ptc_pass_ctx_t *ctx, ptc_d
   // Nothing is planned but training.
   while (copy->funcs && strcmp(copy->funcs->name, "train") != 0) copy->funcs = copy->funcs->next;
   if (copy->funcs) copy->funcs->next = NULL;
-  set_config(copy, mode, micro_batch);
+  set_config(copy, mode, batch, micro_batch);
   ptc_module_derive_properties(copy);
   for (size_t i = 0; i < sizeof(passes) / sizeof(*passes); i++) {
     if (ptc_pass_run(ctx, copy, passes[i]) == PTC_OK) continue;
@@ -239,8 +241,9 @@ static ptc_status_t build_program(ptc_work_t *work, ptc_arena_t *arena, const pt
   ptc_arena_t scratch;
   ptc_arena_init(&scratch);
   const int64_t some = some_micro_batch(work->batch);
-  ptc_module_t *copy = some ? make_copy(text, &ctx, &own, ptc_recompute_names[mode], some) : NULL;
-  if (!copy) copy = make_copy(text, &ctx, diag, ptc_recompute_names[mode], 0);
+  ptc_module_t *copy =
+      some ? make_copy(text, &ctx, &own, ptc_recompute_names[mode], work->batch, some) : NULL;
+  if (!copy) copy = make_copy(text, &ctx, diag, ptc_recompute_names[mode], work->batch, 0);
   ptc_status_t status = copy ? PTC_OK : PTC_UNSUPPORTED;
   if (copy) {
     copy->diag = diag;

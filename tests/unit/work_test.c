@@ -205,6 +205,31 @@ static void test_korthikanti(void) {
   }
 }
 
+// A batch of one sample has the same pieces as a larger one's micro-batches of one.
+static void test_one_sample(void) {
+  ptc_work_pieces_t pieces[2];
+  planned_t p[2];
+  for (int i = 0; i < 2; i++) {
+    const ptc_override_t batch[] = {{"train.batch", i ? "8" : "1"}};
+    plan_text(&p[i], gpt, batch, 1);
+    CU_ASSERT_EQUAL_FATAL(p[i].status, PTC_OK);
+    const ptc_choice_t c = {.size = {1, 1, 1, 1, 1}, .micro_batch = 1, .chunks = 1};
+    CU_ASSERT_EQUAL_FATAL(ptc_layout_pieces(p[i].work, &p[i].arena, &c, PTC_SAVE_PTC, &pieces[i]),
+                          PTC_OK);
+    CU_ASSERT_EQUAL(pieces[i].micro_batches, i ? 8 : 1);
+  }
+  CU_ASSERT_EQUAL_FATAL(pieces[0].count, pieces[1].count);
+  for (int32_t i = 0; i < pieces[0].count; i++) {
+    const ptc_piece_t *one = &pieces[0].items[i], *of_many = &pieces[1].items[i];
+    CU_ASSERT_EQUAL(one->forward.num_kernels, of_many->forward.num_kernels);
+    CU_ASSERT_EQUAL(one->backward.num_kernels, of_many->backward.num_kernels);
+    CU_ASSERT_EQUAL(one->weight_grad.num_kernels, of_many->weight_grad.num_kernels);
+    CU_ASSERT_EQUAL(one->saved_bytes[PTC_RECOMPUTE_NONE], of_many->saved_bytes[PTC_RECOMPUTE_NONE]);
+  }
+  CU_ASSERT(find_piece(&pieces[0], "block")->backward.num_kernels > 0);
+  for (int i = 0; i < 2; i++) plan_end(&p[i]);
+}
+
 // Selective recompute by ops (torchtitan): a turn's input, attention's result, and every second product: q, val, up.
 static void test_products(void) {
   planned_t p;
@@ -307,11 +332,9 @@ static void test_speed(void) {
 }
 
 static const unit_test_t tests[] = {
-    {"what a program says", test_program},
-    {"figures of Korthikanti et al.", test_korthikanti},
-    {"the states of ZeRO", test_zero},
-    {"what op-wise recompute keeps", test_products},
-    {"choices and models that do not fit", test_refusals},
+    {"what a program says", test_program}, {"figures of Korthikanti et al.", test_korthikanti},
+    {"the states of ZeRO", test_zero},     {"what op-wise recompute keeps", test_products},
+    {"one sample", test_one_sample},       {"choices and models that do not fit", test_refusals},
     {"microseconds", test_speed},
 };
 UNIT_MAIN("work", tests)
