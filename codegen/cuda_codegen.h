@@ -43,6 +43,11 @@ void ptc_cuda_prelude(ptc_str_t *out, const ptc_kernel_t *kernel);
 void ptc_cuda_start(ptc_str_t *out, const ptc_kernel_t *kernel);
 // ptc_c_scope_init, with these hashes.
 void ptc_cuda_scope_init(ptc_c_scope_t *scope, ptc_arena_t *arena, const ptc_kernel_t *kernel);
+// For GEMMs, which place them themselves: code that puts them into |array|, for one thread of a block, and their number;
+// then a scope that finds them there.
+int32_t ptc_cuda_fill_hashes(const ptc_kernel_t *kernel, const char *array, int32_t indent,
+                             ptc_str_t *out);
+void ptc_cuda_use_hashes(ptc_c_scope_t *scope, const char *array);
 // Declares the parameters as pointers inside the function: `p_x`.
 void ptc_cuda_declare(ptc_str_t *out, const ptc_kernel_t *kernel);
 // Appends the coordinates of the loop dims of |mask|, in the order of the dims, of row-major position

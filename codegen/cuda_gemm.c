@@ -223,6 +223,7 @@ static void print_epilogue(const ptc_kernel_t *kernel, ptc_arena_t *arena, int64
                            const char *acc, int32_t indent, ptc_str_t *out) {
   ptc_c_scope_t scope;
   ptc_cuda_scope_init(&scope, arena, kernel);
+  ptc_cuda_use_hashes(&scope, "hashes");
   scope.hole_text[0] = acc;
   ptc_str_printf(out, "%*sif (row >= %" PRId64 " || col >= %" PRId64 ") continue;\n", indent, "", m,
                  n);
@@ -248,6 +249,17 @@ static int64_t num_tiles(const ptc_kernel_t *kernel, int64_t side) {
   return ptc_kernel_extent(kernel, g->batch) *
          ((ptc_kernel_extent(kernel, g->m) + side - 1) / side) *
          ((ptc_kernel_extent(kernel, g->n) + side - 1) / side);
+}
+
+// Lets one thread put the hashes of paths of random numbers into `hashes`; NULL if there are none.
+static const char *hashes_text(const ptc_kernel_t *kernel, ptc_arena_t *arena, const char *when) {
+  ptc_str_t fill = {0};
+  const bool any = ptc_cuda_fill_hashes(kernel, "hashes", 6, &fill) > 0;
+  const char *text =
+      any ? ptc_arena_printf(arena, "    if (threadIdx.x == 0%s) {\n%s    }\n", when, fill.data)
+          : NULL;
+  ptc_str_deinit(&fill);
+  return text;
 }
 
 static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, const operand_t *a,
@@ -349,15 +361,18 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
                    "      for (int s = 0; s < SPLITS; ++s) acc[x / 16][x / 4 %% 4][x %% 4] += "
                    "parts[(s * 64 + x) * 256];\n",
                    kernel->num_params);
+  const char *fill = hashes_text(kernel, arena, splits > 1 ? "" : " && part == 0");
   ptc_str_printf(
       out,
       "  float *sums = (float *)stages;\n"
+      "%s"
       // 32 rows at a time: 32 x 136 floats, 17 KiB of the stages. Rows of 8 banks more than a whole turn: the
       // pairs of half a warp, from four rows, fall into all 32 banks.
       "#pragma unroll\n"
       "  for (int part = 0; part < 4; ++part) {\n"
       "    %s\n"
       "    __syncthreads();\n"
+      "%s"
       // Of each warp's 64 rows these 16: warps of both halves take part.
       "#pragma unroll\n"
       "    for (int j = 0; j < 4; ++j) {\n"
@@ -372,7 +387,8 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
       "      const int r = i / 128, col = col0 + i %% 128;\n"
       "      const int row = row0 + r / 16 * 64 + part * 16 + r %% 16;\n"
       "      const float acc0 = sums[r * 136 + i %% 128];\n",
-      splits > 1 ? "if (part != only) continue;" : "", PTC_CUDA_THREADS);
+      fill ? "  uint32_t *const hashes = (uint32_t *)(sums + 32 * 136);\n" : "",
+      splits > 1 ? "if (part != only) continue;" : "", fill ? fill : "", PTC_CUDA_THREADS);
   print_epilogue(kernel, arena, m, n, "acc0", 6, out);
   ptc_str_append(out, "    }\n  }\n}\n");
 }
@@ -389,6 +405,12 @@ static void print_exact(const ptc_kernel_t *kernel, ptc_arena_t *arena, const op
                  PTC_CUDA_THREADS, kernel->name);
   ptc_cuda_start(out, kernel);
   ptc_cuda_declare(out, kernel);
+  ptc_str_t number = {0};
+  const int32_t num_hashes = ptc_cuda_fill_hashes(kernel, "hashes", 0, &number);
+  ptc_str_deinit(&number);
+  if (num_hashes)
+    ptc_str_printf(out, "  __shared__ uint32_t hashes[%d];\n%s", num_hashes,
+                   hashes_text(kernel, arena, ""));
   ptc_str_printf(out,
                  "  __shared__ __align__(16) float tiles[2][16][68];\n"
                  "  float (*const ta)[68] = tiles[0], (*const tb)[68] = tiles[1];\n"

@@ -82,39 +82,54 @@ static int32_t num_launch_hashes(const ptc_kernel_t *kernel) {
   return count;
 }
 
-static void print_launch_hashes(ptc_str_t *out, const ptc_kernel_t *kernel) {
-  const int32_t count = num_launch_hashes(kernel);
-  if (!count) return;
-  ptc_str_printf(out,
-                 "// Of paths of random numbers.\n"
-                 "__shared__ uint32_t path_hashes[%d];\n"
-                 "static inline void hash_paths(const ptc_kernel_call_t *call) {\n"
-                 "  if (threadIdx.x == 0) {\n",
-                 count);
+// GEMMs need all the shared memory that there is without asking: they place the hashes themselves.
+static bool has_own_hashes(const ptc_kernel_t *kernel) {
+  return num_launch_hashes(kernel) && kernel->kind != PTC_KERNEL_GEMM;
+}
+
+int32_t ptc_cuda_fill_hashes(const ptc_kernel_t *kernel, const char *array, int32_t indent,
+                             ptc_str_t *out) {
   ptc_arena_t arena = {0};
   ptc_c_scope_t scope;
   ptc_c_scope_init(&scope, &arena, kernel);
   int32_t number = 0;
   for (int32_t i = 0; i < kernel->num_exprs; ++i)
     if (is_launch_hash(kernel, &kernel->exprs[i])) {
-      const char *hash = ptc_c_hash(&scope, i, 4, out);
-      ptc_str_printf(out, "    path_hashes[%d] = %s;\n", number++, hash);
+      const char *hash = ptc_c_hash(&scope, i, indent, out);
+      ptc_str_printf(out, "%*s%s[%d] = %s;\n", indent, "", array, number++, hash);
     }
-  ptc_str_append(out, "  }\n  __syncthreads();\n}\n");
   ptc_arena_deinit(&arena);
+  return number;
+}
+
+void ptc_cuda_use_hashes(ptc_c_scope_t *scope, const char *array) {
+  const ptc_kernel_t *kernel = scope->kernel;
+  int32_t number = 0;
+  for (int32_t i = 0; i < kernel->num_exprs; ++i)
+    if (is_launch_hash(kernel, &kernel->exprs[i]))
+      scope->hash_text[i] = ptc_arena_printf(scope->arena, "%s[%d]", array, number++);
+}
+
+static void print_launch_hashes(ptc_str_t *out, const ptc_kernel_t *kernel) {
+  if (!has_own_hashes(kernel)) return;
+  ptc_str_printf(out,
+                 "// Of paths of random numbers.\n"
+                 "__shared__ uint32_t path_hashes[%d];\n"
+                 "static inline void hash_paths(const ptc_kernel_call_t *call) {\n"
+                 "  if (threadIdx.x == 0) {\n",
+                 num_launch_hashes(kernel));
+  ptc_cuda_fill_hashes(kernel, "path_hashes", 4, out);
+  ptc_str_append(out, "  }\n  __syncthreads();\n}\n");
 }
 
 void ptc_cuda_scope_init(ptc_c_scope_t *scope, ptc_arena_t *arena, const ptc_kernel_t *kernel) {
   ptc_c_scope_init(scope, arena, kernel);
-  int32_t number = 0;
-  for (int32_t i = 0; i < kernel->num_exprs; ++i)
-    if (is_launch_hash(kernel, &kernel->exprs[i]))
-      scope->hash_text[i] = ptc_arena_printf(arena, "path_hashes[%d]", number++);
+  if (has_own_hashes(kernel)) ptc_cuda_use_hashes(scope, "path_hashes");
 }
 
 void ptc_cuda_start(ptc_str_t *out, const ptc_kernel_t *kernel) {
   ptc_str_append(out, "  const ptc_kernel_call_t *const call = &arguments;\n");
-  if (num_launch_hashes(kernel)) ptc_str_append(out, "  hash_paths(call);\n");
+  if (has_own_hashes(kernel)) ptc_str_append(out, "  hash_paths(call);\n");
 }
 
 // --- heads

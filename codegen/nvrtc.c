@@ -178,7 +178,7 @@ ptc_status_t ptc_nvrtc_compile(const ptc_nvrtc_t *nvrtc, ptc_diag_t *diag, const
   if (!failed) {
     failed = nvrtc->CompileProgram(program, num_options, options);
     read_log(nvrtc, program, &log);
-    ptc_nvrtc_take_resources(&log, &resources);
+    if (!failed) ptc_nvrtc_take_resources(&log, &resources);
   }
   size_t bytes = 0;
   if (!failed && !log.len)

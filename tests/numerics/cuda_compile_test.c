@@ -9,6 +9,8 @@
 
 #include "codegen/cuda_codegen.h"
 #include "codegen/nvrtc.h"
+#include "frontend/driver/cuda_images.h"
+#include "frontend/driver/emit.h"
 #include "ir/text.h"
 #include "passes/pass.h"
 #include "runtime/gpusim/module.h"
@@ -153,6 +155,78 @@ static void test_samples(void) {
   ptc_diag_deinit(&diag);
 }
 
+// --- the step of GPT-2 124M, as published
+
+static double wall_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+// What NVRTC makes of all kernels, and what the cache does.
+static void compile_step(const ptc_emitted_t *emitted, ptc_diag_t *diag) {
+  char folder[] = PTC_BINARY_DIR "/compile-cache-XXXXXX";
+  UNIT_CHECK(mkdtemp(folder) != NULL, folder);
+  const ptc_kernel_objects_options_t options = {
+      .target = "sm_80", .cache_folder = folder, .num_jobs = 2};
+  const int32_t count = emitted->plan->num_kernels;
+  for (int turn = 0; turn < 2; turn++) {
+    ptc_cuda_images_t images;
+    const double wall = wall_seconds(), cpu = cpu_seconds();
+    UNIT_CHECK(ptc_cuda_images_create(diag, emitted->sources, count, &options, &images) == PTC_OK,
+               "images");
+    const double used = cpu_seconds() - cpu;
+    printf("gpt2 124M, sm_80: %d kernels, %d compiled on 2 cores: %.2f s, %.2f s of CPU\n",
+           (int)count, (int)images.num_compiled, wall_seconds() - wall, used);
+    UNIT_CHECK(images.num_compiled == (turn ? 0 : count), "cache");
+    UNIT_CHECK(turn == 0 || used < 0.3, "from the cache");
+    for (int32_t k = 0; k < count && images.count; k++)
+      UNIT_CHECK(images.resources[k].known && images.resources[k].spill_store_bytes == 0,
+                 emitted->sources[k].name);
+    ptc_cuda_images_deinit(&images);
+  }
+  ptc_str_t command = {0};
+  ptc_str_printf(&command, "rm -rf '%s'", folder);
+  UNIT_CHECK(system(command.data) == 0, folder);
+  ptc_str_deinit(&command);
+}
+
+// A GEMM on tensor cores with dropout, which takes all of the shared memory; PTC_CASES=all: every kernel.
+static void test_step(void) {
+  static const small_model_t gpt2 = {.name = "gpt2 124M", .file = "samples/gpt2.ptm"};
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_nvrtc_t *nvrtc = ptc_nvrtc_open(&diag);
+  ptc_module_t *module = nvrtc ? small_model_lower(&gpt2, NULL, 0, &diag) : NULL;
+  if (module) {
+    ptc_pass_ctx_t ctx;
+    ptc_pass_ctx_init(&ctx, NULL);
+    ptc_emitted_t emitted = {0};
+    UNIT_CHECK(ptc_pipeline_train(&ctx, module) == PTC_OK, "pipeline");
+    UNIT_CHECK(ptc_emit(&ctx, module, "sm_80", &emitted) == PTC_OK, "emit");
+    bool found = false;
+    for (int32_t k = 0; k < emitted.plan->num_kernels && !found; k++) {
+      const ptc_kernel_source_t *source = &emitted.sources[k];
+      found = strstr(source->text, "load_A(") && strstr(source->text, "= ptc_bits01(ptc_philox(");
+      ptc_str_t code = {0};
+      if (found)
+        UNIT_CHECK(ptc_nvrtc_compile(nvrtc, &diag, source->name, source->text, "sm_80", &code,
+                                     NULL) == PTC_OK,
+                   source->name);
+      ptc_str_deinit(&code);
+    }
+    UNIT_CHECK(found, "a GEMM with dropout");
+    const char *cases = getenv("PTC_CASES");
+    if (cases && strcmp(cases, "all") == 0) compile_step(&emitted, &diag);
+    if (diag.num_errors) ptc_diag_print(&diag, stderr, PTC_DIAG_TEXT, false);
+    ptc_emitted_deinit(&emitted);
+    ptc_pass_ctx_deinit(&ctx);
+    ptc_module_destroy(module);
+  }
+  ptc_nvrtc_close(nvrtc);
+  ptc_diag_deinit(&diag);
+}
+
 // --- attention with wide heads, gradients of biases
 
 typedef struct program_s {
@@ -280,6 +354,7 @@ static void test_refused(void) {
 }
 
 static const unit_test_t tests[] = {{"samples", test_samples},
+                                    {"step", test_step},
                                     {"programs", test_programs},
                                     {"tf32", test_tf32},
                                     {"refused", test_refused}};
