@@ -109,7 +109,7 @@ static uint64_t hash_untouched(const ptc_plan_t *plan, int32_t number) {
   uint64_t hash = 0;
   for (int64_t i = 0; i < ptc_plan_num_instances(global); ++i) {
     ptc_plan_piece_t piece = {0, bytes, ptc_plan_untouched(number, i), 0};
-    const ptc_plan_map_t map = {.pieces = &piece, .len = bytes > 0};
+    const ptc_plan_map_t map = {.pieces = &piece, .len = bytes > 0, .gap = 1};
     hash = ptc_plan_map_hash(ptc_plan_mix(hash, (uint64_t)i), &map, 0, bytes);
   }
   return hash;

@@ -36,9 +36,16 @@ static span_t whole_instance(const replay_t *r, int32_t number, int64_t instance
                   0,      buffer->bytes, &r->expected[r->first_node[number] + instance]};
 }
 
+// ptc_affine_at of the turns; they are looked at often, and most of them count.
+static int64_t at_turns(const replay_t *r, const ptc_affine_t *affine) {
+  int64_t value = affine->base;
+  for (int32_t l = 0; l < PTC_PLAN_MAX_LEVELS; ++l) value += affine->coef[l] * r->turns[l];
+  return value;
+}
+
 static span_t span_of(const replay_t *r, const ptc_ref_t *ref) {
-  span_t span = whole_instance(r, ref->buffer, ptc_affine_at(&ref->instance, r->turns));
-  span.begin = ptc_affine_at(&ref->byte_offset, r->turns);
+  span_t span = whole_instance(r, ref->buffer, at_turns(r, &ref->instance));
+  span.begin = at_turns(r, &ref->byte_offset);
   span.end = span.begin + ref->bytes;
   return span;
 }
@@ -57,13 +64,13 @@ static ptc_status_t check_read(replay_t *r, const span_t *span, int32_t line) {
       !span->expected->goes_on && span->expected->micro != r->micro)
     return fault(r, span, line, "plan-stale", "holds what another micro-batch has left there");
   for (int64_t p = ptc_plan_map_find(span->expected, at); at < span->end; ++p) {
-    if (p == span->expected->len || span->expected->pieces[p].begin > at)
+    if (p == span->expected->len || ptc_plan_map_at(span->expected, p)->begin > at)
       return fault(r, span, line, "plan-uninitialized", "is read before it is written");
-    const piece_t *want = &span->expected->pieces[p];
+    const piece_t *want = ptc_plan_map_at(span->expected, p);
     const int64_t end = want->end < span->end ? want->end : span->end;
     int64_t place = r->plan->arena_bytes < 0 ? span->address + end : span->address + at;
     for (int64_t m = ptc_plan_map_find(&r->memory, place); place < span->address + end; ++m) {
-      const piece_t *have = m < r->memory.len ? &r->memory.pieces[m] : NULL;
+      const piece_t *have = m < r->memory.len ? ptc_plan_map_at(&r->memory, m) : NULL;
       if (!have || have->begin > place || have->content != want->content ||
           have->shift != want->shift - span->address)
         return fault(r, span, line, "plan-overwritten", "was overwritten before it is read");
@@ -74,11 +81,11 @@ static ptc_status_t check_read(replay_t *r, const span_t *span, int32_t line) {
   return PTC_OK;
 }
 
-// Reads |ref|, at each coordinate that it depends on.
-static ptc_status_t check_ref(replay_t *r, const ptc_ref_t *ref, int32_t line) {
+// Reads |ref|, at each coordinate that it depends on. |*out_span|: at the rank's own.
+static ptc_status_t check_ref(replay_t *r, const ptc_ref_t *ref, int32_t line, span_t *out_span) {
   const ptc_mesh_t *mesh = &r->plan->mesh;
-  for (;;) {
-    const span_t span = span_of(r, ref);
+  *out_span = span_of(r, ref);
+  for (span_t span = *out_span;; span = span_of(r, ref)) {
     PTC_TRY(check_read(r, &span, line));
     int32_t a = mesh->num_axes - 1;
     for (; a >= 0; --a) {
@@ -97,10 +104,11 @@ static uint64_t mix_coords(const replay_t *r, uint64_t hash, const ptc_affine_t 
   return hash;
 }
 
-static uint64_t mix_read(const replay_t *r, uint64_t hash, const ptc_ref_t *ref) {
-  const span_t span = span_of(r, ref);
-  return ptc_plan_map_hash(mix_coords(r, hash, &ref->byte_offset), span.expected, span.begin,
-                           span.end);
+// |span|: that of |ref|.
+static uint64_t mix_read(const replay_t *r, uint64_t hash, const ptc_ref_t *ref,
+                         const span_t *span) {
+  return ptc_plan_map_hash(mix_coords(r, hash, &ref->byte_offset), span->expected, span->begin,
+                           span->end);
 }
 
 static void put(replay_t *r, const span_t *span, int64_t begin, int64_t end, uint64_t content,
@@ -123,14 +131,15 @@ static void write_new(replay_t *r, const ptc_ref_t *ref, uint64_t hash, int32_t 
 // --- steps
 
 static ptc_status_t run_copy(replay_t *r, const ptc_step_t *step) {
-  PTC_TRY(check_ref(r, &step->args[0], step->line));
-  const span_t from = span_of(r, &step->args[0]), to = span_of(r, &step->args[1]);
+  span_t from;
+  PTC_TRY(check_ref(r, &step->args[0], step->line, &from));
+  const span_t to = span_of(r, &step->args[1]);
   // The pieces are taken out first: both may be parts of one instance.
   map_t pieces = {0};
   const int64_t shift = from.begin - to.begin;
   for (int64_t p = ptc_plan_map_find(from.expected, from.begin);
-       p < from.expected->len && from.expected->pieces[p].begin < from.end; ++p) {
-    piece_t piece = from.expected->pieces[p];
+       p < from.expected->len && ptc_plan_map_at(from.expected, p)->begin < from.end; ++p) {
+    piece_t piece = *ptc_plan_map_at(from.expected, p);
     if (piece.begin < from.begin) piece.begin = from.begin;
     if (piece.end > from.end) piece.end = from.end;
     ptc_plan_map_set(&pieces, piece);
@@ -139,7 +148,7 @@ static ptc_status_t run_copy(replay_t *r, const ptc_step_t *step) {
   const uint64_t out = mix_coords(r, 0, &step->args[1].byte_offset);
   const uint64_t in = mix_coords(r, 0, &step->args[0].byte_offset);
   for (int64_t p = 0; p < pieces.len; ++p) {
-    const piece_t *piece = &pieces.pieces[p];
+    const piece_t *piece = ptc_plan_map_at(&pieces, p);
     const uint64_t content =
         in == out ? piece->content : ptc_plan_mix(ptc_plan_mix(piece->content, in), out);
     put(r, &to, piece->begin - shift, piece->end - shift, content, piece->shift + shift);
@@ -162,13 +171,14 @@ static uint64_t mix_kernel(uint64_t hash, const ptc_plan_kernel_t *kernel) {
 
 static ptc_status_t run_launch(replay_t *r, const ptc_step_t *step) {
   const ptc_plan_kernel_t *kernel = &r->plan->kernels[step->kernel];
-  uint64_t hash = mix_kernel(ptc_plan_mix(0, PTC_STEP_LAUNCH), kernel);
+  uint64_t hash = r->kernel_hashes[step->kernel];
   for (int32_t l = r->plan->mesh.num_axes; l < PTC_PLAN_MAX_LEVELS; ++l)
     hash = ptc_plan_mix(hash, (uint64_t)r->turns[l]);
   for (int32_t a = 0; a < kernel->num_params; ++a) {
     if (kernel->modes[a] == 1) continue;
-    PTC_TRY(check_ref(r, &step->args[a], step->line));
-    hash = mix_read(r, hash, &step->args[a]);
+    span_t span;
+    PTC_TRY(check_ref(r, &step->args[a], step->line, &span));
+    hash = mix_read(r, hash, &step->args[a], &span);
   }
   for (int32_t a = 0; a < step->num_args; ++a)
     if (a >= kernel->num_params || kernel->modes[a] != 0) write_new(r, &step->args[a], hash, a);
@@ -182,7 +192,8 @@ static uint64_t mix_pieces(uint64_t hash, const ptc_pieces_t *pieces) {
 }
 
 // Of part |number|, whatever parts are exchanged with it.
-static uint64_t hash_part(const replay_t *r, const ptc_step_t *step, int32_t number) {
+static uint64_t hash_part(const replay_t *r, const ptc_step_t *step, int32_t number,
+                          const span_t *span) {
   const ptc_collective_t *c = step->collective;
   uint64_t hash = ptc_plan_mix(PTC_STEP_COLLECTIVE, (uint64_t)c->kind);
   hash = ptc_plan_mix(hash, (uint64_t)c->reduce);
@@ -193,7 +204,7 @@ static uint64_t hash_part(const replay_t *r, const ptc_step_t *step, int32_t num
     hash = ptc_plan_mix(hash, (uint64_t)c->axes[i].size);
   }
   hash = mix_pieces(mix_pieces(hash, &c->parts[number].in), &c->parts[number].out);
-  return mix_read(r, hash, &step->args[2 * number]);
+  return mix_read(r, hash, &step->args[2 * number], span);
 }
 
 // Results are made of what all members gave; what is cut off of a piece holds nothing that counts.
@@ -202,8 +213,9 @@ static ptc_status_t run_collective(replay_t *r, const ptc_step_t *step) {
   uint64_t *hashes = ptc_xmalloc((size_t)(count + 1) * sizeof *hashes);
   ptc_status_t status = PTC_OK;
   for (int32_t p = 0; p < count && status == PTC_OK; ++p) {
-    status = check_ref(r, &step->args[2 * p], step->line);
-    hashes[p] = hash_part(r, step, p);
+    span_t span;
+    status = check_ref(r, &step->args[2 * p], step->line, &span);
+    hashes[p] = hash_part(r, step, p, &span);
   }
   for (int32_t p = 0; p < count && status == PTC_OK; ++p)
     write_new(r, &step->args[2 * p + 1], hashes[p], 0);
@@ -237,8 +249,9 @@ static ptc_status_t run_transfer(replay_t *r, const ptc_step_t *step) {
   uint64_t hash =
       ptc_plan_mix(ptc_plan_mix((uint64_t)step->kind, (uint64_t)step->peer), (uint64_t)step->tag);
   if (step->kind == PTC_STEP_SEND) {
-    PTC_TRY(check_ref(r, &step->args[0], step->line));
-    r->sent = ptc_plan_mix(r->sent, mix_read(r, hash, &step->args[0]));
+    span_t span;
+    PTC_TRY(check_ref(r, &step->args[0], step->line, &span));
+    r->sent = ptc_plan_mix(r->sent, mix_read(r, hash, &step->args[0], &span));
   } else {
     write_new(r, &step->args[0], ptc_plan_mix(hash, (uint64_t)r->num_received++), 0);
   }
@@ -303,12 +316,12 @@ static ptc_status_t check_end(replay_t *r) {
 }
 
 ptc_status_t ptc_plan_replay_task(replay_t *r) {
-  r->memory.len = 0;
+  ptc_plan_map_clear(&r->memory);
   r->sent = 0;
   r->num_received = 0;
   r->micro = -1;
   for (int64_t n = 0; n < r->num_nodes; ++n) {
-    r->expected[n].len = 0;
+    ptc_plan_map_clear(&r->expected[n]);
     r->expected[n].goes_on = false;
   }
   for (int32_t g = 0; g < r->plan->num_globals; ++g) {
@@ -331,12 +344,16 @@ void ptc_plan_replay_init(replay_t *r, ptc_diag_t *diag, const ptc_plan_t *plan)
   }
   r->expected = ptc_xmalloc((size_t)(r->num_nodes + 1) * sizeof *r->expected);
   memset(r->expected, 0, (size_t)(r->num_nodes + 1) * sizeof *r->expected);
+  r->kernel_hashes = ptc_xmalloc((size_t)(plan->num_kernels + 1) * sizeof *r->kernel_hashes);
+  for (int32_t k = 0; k < plan->num_kernels; ++k)
+    r->kernel_hashes[k] = mix_kernel(ptc_plan_mix(0, PTC_STEP_LAUNCH), &plan->kernels[k]);
 }
 
 void ptc_plan_replay_deinit(replay_t *r) {
   for (int64_t n = 0; n < r->num_nodes; ++n) free(r->expected[n].pieces);
   free(r->expected);
   free(r->first_node);
+  free(r->kernel_hashes);
   free(r->memory.pieces);
 }
 

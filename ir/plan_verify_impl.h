@@ -11,14 +11,18 @@ typedef struct ptc_plan_piece_s {
   int64_t shift;
 } ptc_plan_piece_t;
 
-// Disjoint pieces, sorted. Of an instance: the micro-batch that wrote it last, and whether something outside of parts
+// Disjoint pieces, sorted; room for more is before piece |gap|. Of an instance: the micro-batch that wrote it last, and whether something outside of parts
 // did: then it goes from one micro-batch to the next, as sums do.
 typedef struct ptc_plan_map_s {
   ptc_plan_piece_t *pieces;
-  int64_t len, cap, micro;
+  int64_t len, cap, gap, micro;
   bool goes_on;
 } ptc_plan_map_t;
 
+static inline ptc_plan_piece_t *ptc_plan_map_at(const ptc_plan_map_t *map, int64_t number) {
+  return &map->pieces[number < map->gap ? number : number + map->cap - map->len];
+}
+void ptc_plan_map_clear(ptc_plan_map_t *map);
 // The first piece that ends after |at|.
 int64_t ptc_plan_map_find(const ptc_plan_map_t *map, int64_t at);
 // What overlaps |piece| is cut off; an empty piece does nothing.
@@ -30,8 +34,15 @@ int64_t ptc_plan_num_instances(const ptc_plan_global_t *global);
 // The content of an instance of a global when a task begins.
 uint64_t ptc_plan_untouched(int32_t global, int64_t instance);
 
-// |hash| mixed with |value|; with a text.
-uint64_t ptc_plan_mix(uint64_t hash, uint64_t value);
+// |hash| mixed with |value|: the finalizer of splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
+// generators", 2014).
+static inline uint64_t ptc_plan_mix(uint64_t hash, uint64_t value) {
+  uint64_t z = (hash ^ value) + 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return (z ^ (z >> 31)) + (hash << 1);
+}
+// The same with a text.
 uint64_t ptc_plan_mix_text(uint64_t hash, const char *text);
 
 typedef struct ptc_plan_replay_s {
@@ -40,6 +51,7 @@ typedef struct ptc_plan_replay_s {
   ptc_plan_map_t memory;
   ptc_plan_map_t *expected;  // per instance
   int64_t *first_node;       // per buffer: the number of its first instance
+  uint64_t *kernel_hashes;   // per kernel: of a launch of it
   int64_t num_nodes, num_steps, num_received;
   uint64_t sent;  // all that was sent, in order
   int64_t turns[PTC_PLAN_MAX_LEVELS];

@@ -6,9 +6,10 @@
 
 int64_t ptc_plan_map_find(const ptc_plan_map_t *map, int64_t at) {
   int64_t low = 0, high = map->len;
+  if (high > 0 && ptc_plan_map_at(map, 0)->end > at) return 0;
   while (low < high) {
     const int64_t middle = (low + high) / 2;
-    if (map->pieces[middle].end > at)
+    if (ptc_plan_map_at(map, middle)->end > at)
       high = middle;
     else
       low = middle + 1;
@@ -16,14 +17,27 @@ int64_t ptc_plan_map_find(const ptc_plan_map_t *map, int64_t at) {
   return low;
 }
 
-// Makes |count| places at |at| out of |old|.
-static void resize(ptc_plan_map_t *map, int64_t at, int64_t old, int64_t count) {
+static void move_gap(ptc_plan_map_t *map, int64_t to) {
+  const int64_t room = map->cap - map->len;
+  ptc_plan_piece_t *pieces = map->pieces;
+  if (to < map->gap)
+    memmove(pieces + to + room, pieces + to, (size_t)(map->gap - to) * sizeof *pieces);
+  else if (to > map->gap)
+    memmove(pieces + map->gap, pieces + map->gap + room, (size_t)(to - map->gap) * sizeof *pieces);
+  map->gap = to;
+}
+
+// |count| pieces stand for the |old| ones from |at| on. The next change is mostly near, so that the gap has a short way.
+static void replace(ptc_plan_map_t *map, int64_t at, int64_t old, const ptc_plan_piece_t *by,
+                    int64_t count) {
   if (map->len + count - old > map->cap) {
+    move_gap(map, map->len);
     map->cap = 2 * (map->len + count - old);
     map->pieces = ptc_xrealloc(map->pieces, (size_t)map->cap * sizeof *map->pieces);
   }
-  memmove(map->pieces + at + count, map->pieces + at + old,
-          (size_t)(map->len - at - old) * sizeof *map->pieces);
+  move_gap(map, at + old);
+  for (int64_t i = 0; i < count; ++i) map->pieces[at + i] = by[i];
+  map->gap = at + count;
   map->len += count - old;
 }
 
@@ -31,31 +45,27 @@ void ptc_plan_map_set(ptc_plan_map_t *map, ptc_plan_piece_t piece) {
   if (piece.begin >= piece.end) return;
   const int64_t first = ptc_plan_map_find(map, piece.begin);
   int64_t last = first;
-  while (last < map->len && map->pieces[last].begin < piece.end) last++;
+  while (last < map->len && ptc_plan_map_at(map, last)->begin < piece.end) last++;
   ptc_plan_piece_t kept[3];
   int64_t count = 0;
-  if (first < last && map->pieces[first].begin < piece.begin) {
-    kept[count] = map->pieces[first];
+  if (first < last && ptc_plan_map_at(map, first)->begin < piece.begin) {
+    kept[count] = *ptc_plan_map_at(map, first);
     kept[count++].end = piece.begin;
   }
   kept[count++] = piece;
-  if (first < last && map->pieces[last - 1].end > piece.end) {
-    kept[count] = map->pieces[last - 1];
+  if (first < last && ptc_plan_map_at(map, last - 1)->end > piece.end) {
+    kept[count] = *ptc_plan_map_at(map, last - 1);
     kept[count++].begin = piece.end;
   }
-  resize(map, first, last - first, count);
-  for (int64_t i = 0; i < count; ++i) map->pieces[first + i] = kept[i];
+  if (last - first == 1 && count == 1)
+    *ptc_plan_map_at(map, first) = piece;
+  else
+    replace(map, first, last - first, kept, count);
 }
+
+void ptc_plan_map_clear(ptc_plan_map_t *map) { map->len = map->gap = 0; }
 
 // --- digests
-
-// The finalizer of splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
-uint64_t ptc_plan_mix(uint64_t hash, uint64_t value) {
-  uint64_t z = (hash ^ value) + 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return (z ^ (z >> 31)) + (hash << 1);
-}
 
 uint64_t ptc_plan_mix_text(uint64_t hash, const char *text) {
   for (; *text; ++text) hash = ptc_plan_mix(hash, (unsigned char)*text);
@@ -63,12 +73,16 @@ uint64_t ptc_plan_mix_text(uint64_t hash, const char *text) {
 }
 
 uint64_t ptc_plan_map_hash(uint64_t hash, const ptc_plan_map_t *map, int64_t begin, int64_t end) {
-  for (int64_t p = ptc_plan_map_find(map, begin); p < map->len && map->pieces[p].begin < end;) {
-    ptc_plan_piece_t piece = map->pieces[p++];
+  for (int64_t p = ptc_plan_map_find(map, begin);
+       p < map->len && ptc_plan_map_at(map, p)->begin < end;) {
+    ptc_plan_piece_t piece = *ptc_plan_map_at(map, p++);
     // Neighbours of one content are one piece.
-    while (p < map->len && map->pieces[p].begin == piece.end &&
-           map->pieces[p].content == piece.content && map->pieces[p].shift == piece.shift)
-      piece.end = map->pieces[p++].end;
+    for (; p < map->len; ++p) {
+      const ptc_plan_piece_t *next = ptc_plan_map_at(map, p);
+      if (next->begin != piece.end || next->content != piece.content || next->shift != piece.shift)
+        break;
+      piece.end = next->end;
+    }
     if (piece.begin < begin) piece.begin = begin;
     if (piece.end > end) piece.end = end;
     hash = ptc_plan_mix(hash, piece.content);

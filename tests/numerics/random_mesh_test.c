@@ -143,6 +143,7 @@ static void run_case(uint64_t seed) {
     random_model_write(&random, &text, forms);
     random += trial;
     random_model_add_mesh(&random, &text);
+    if (seed % 3 == 0) random_model_make_uneven(&text);
     done = run_text(&text, seed);
     ptc_str_deinit(&text);
   }

@@ -327,9 +327,6 @@ void random_model_add_mesh(uint64_t *random, ptc_str_t *text) {
       {1, 1, 1, 4}, {1, 1, 3, 1}, {1, 1, 1, 3}, {2, 1, 3, 1}, {2, 1, 1, 3}, {2, 1, 2, 2},
       {1, 2, 2, 2}, {4, 1, 1, 2}, {2, 1, 1, 4}, {1, 1, 2, 3}, {1, 1, 1, 8}, {1, 1, 1, 5}};
   const int *mesh = meshes[draw(random, sizeof meshes / sizeof *meshes)];
-  // Batches of 3 and 5 divide by no mesh.
-  char *batch = strstr(text->data, "\n  batch = ");
-  if (batch && draw(random, 3) == 0) batch[strlen("\n  batch = ")]++;
   while (text->len && text->data[text->len - 1] != '}') text->len--;
   text->data[--text->len] = '\0';
   ptc_str_printf(text, "  dp = %d\n  ep = %d\n  cp = %d\n  tp = %d\n  zero = %d\n", mesh[0],
@@ -347,4 +344,10 @@ void random_model_add_mesh(uint64_t *random, ptc_str_t *text) {
   if (mesh[3] > 1 && draw(random, 3) == 0)
     ptc_str_printf(text, "  shard %s\n", shards[draw(random, 3)]);
   ptc_str_append(text, "}\n");
+}
+
+void random_model_make_uneven(ptc_str_t *text) {
+  static const char before[] = "\n  batch = ";
+  char *batch = strstr(text->data, before);
+  if (batch) batch[sizeof before - 1]++;
 }

@@ -11,11 +11,12 @@
   X(GATHER, "gather")                                                                              \
   X(GATHERS, "several gathers")                                                                    \
   X(SHIFT, "shift")                                                                                \
-  X(PADDED, "padded") X(CONSTANT_PLACE, "integer place") X(REVERSED, "reversed place")             \
-      X(DIAGONAL, "diagonal") X(SPLIT, "tuple split") X(MERGE, "tuple merge") X(                   \
-          CONTRACTION, "contraction") X(N_ARY, "contraction of several factors")                   \
-          X(REDUCTION, "explicit reduction") X(SCAN, "scan") X(CONCAT, "concat") X(WHERE, "where") \
-              X(INDEX, "index()") X(WHOLE, "whole-tensor arithmetic") X(REPEAT, "repeat") X(       \
+  X(PADDED, "padded")                                                                              \
+  X(CONSTANT_PLACE, "integer place") X(REVERSED, "reversed place") X(DIAGONAL, "diagonal")         \
+      X(SPLIT, "tuple split") X(MERGE, "tuple merge") X(CONTRACTION, "contraction")                \
+          X(N_ARY, "contraction of several factors") X(REDUCTION, "explicit reduction") X(         \
+              SCAN, "scan") X(CONCAT, "concat") X(WHERE, "where") X(INDEX, "index()")              \
+              X(WHOLE, "whole-tensor arithmetic") X(REPEAT, "repeat") X(                           \
                   PERIOD, "repeat with a period") X(RUNS, "repeat with runs")                      \
                   X(SIZES, "sizes per turn") X(NESTED, "nested repeat") X(IF, "if") X(             \
                       TIED, "tied parameter") X(SHARED, "shared instance") X(ALIAS, "alias layer") \
@@ -42,5 +43,7 @@ void random_model_write(uint64_t *random, ptc_str_t *out, int64_t forms[RANDOM_M
 
 // Puts a random mesh, a ZeRO stage, a schedule and more into the parallel block that ends |text|.
 void random_model_add_mesh(uint64_t *random, ptc_str_t *text);
+// After random_model_write: batches of 3 and 5, which divide by nothing.
+void random_model_make_uneven(ptc_str_t *text);
 
 #endif  // PTC_TESTS_SUPPORT_RANDOM_MODEL_H_
