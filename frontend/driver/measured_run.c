@@ -108,7 +108,7 @@ static void read_shape(reader_t *r) {
   // Megatron pads it; whole, that of vTrain's runs (GPT-2's) takes as long as products with odd rows do.
   const int64_t tp = whole(r, "tp", 1), parts = 128 * tp;
   if (is_short) m->vocab = 50257;
-  const bool pads = r->run->stack && r->run->stack->saves == PTC_SAVE_MEGATRON;
+  const bool pads = tp > 0 && r->run->stack && r->run->stack->saves == PTC_SAVE_MEGATRON;
   if (pads && (!is_short || tp > 1)) m->vocab = (m->vocab + parts - 1) / parts * parts;
   m->experts = whole(r, "n_experts", 0);
   m->topk = whole(r, "topk", 1);

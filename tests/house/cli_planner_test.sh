@@ -141,6 +141,7 @@ id,year,gpu,gpus_per_node,n_gpus,interconnect,source,model_name,layers,hidden,ff
 A-1,2022,A100-80G-SXM,8,8,"8x200Gb/s, per node",Korthikanti,22B,48,6144,24576,64,51200,gelu,2048,4,4,8,yes,1,,selective,fp16,1.10,g1
 A-2,2022,A100-80G-SXM,8,8,8x200Gb/s per node,Korthikanti,22B,48,6144,24576,64,51200,gelu,2048,4,4,8,no,1,,full,fp16,1.42,g1
 A-3,2022,A100-80G-SXM,8,7,8x200Gb/s per node,Korthikanti,22B,48,6144,24576,64,51200,gelu,2048,4,4,8,no,1,,full,fp16,1.42,g1
+A-5,2022,A100-80G-SXM,8,8,,Korthikanti,22B,48,6144,24576,64,51200,gelu,2048,4,4,0,no,1,,full,fp16,1.42,g1
 A-4,2022,X-1,8,8,,Korthikanti,22B,48,6144,24576,64,51200,gelu,2048,4,4,8,no,1,,full,fp16,1.42,g1
 END
 expect 0 'n_gpus is no multiple of tp * pp * cp' 'ptc validate runs.csv'
