@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Proves: predictions of published training runs are as far off as passes/planner/README.md says and no farther: vTrain's
+# times and the regret of picking by them, Korthikanti et al., memory by source. Wants the tables of measured runs
+# ($PTC_REFERENCE, else ../shared/reference beside the repository); without them it says so and proves nothing.
+# Usage: measured_runs_test.sh BUILD_FOLDER
+build=$(realpath "${1:?usage: measured_runs_test.sh BUILD_FOLDER}")
+data=$(realpath -m "${PTC_REFERENCE:-$(dirname "$0")/../../../shared/reference}")
+. "$(dirname "$0")/../support/cli.sh"
+
+if [ ! -f "$data/vtrain_runs.csv" ] || [ ! -f "$data/published_runs.csv" ]; then
+  echo "no tables of measured runs in $data (PTC_REFERENCE): not checked"
+  echo "0 passed, 0 failed"
+  exit 0
+fi
+
+# at_most FILE PREFIX {WHAT FIGURE LIMIT}...: of the rows whose id begins with PREFIX.
+at_most() {
+  local file=$1 prefix=$2
+  shift 2
+  expect 0 '' "ptc validate $data/$file --only $prefix --format json -q | python3 -c 'import json, sys
+found, words = json.load(sys.stdin), sys.argv[1:]
+for what, figure, limit in zip(words[::3], words[1::3], words[2::3]):
+    value = found[what][figure]
+    assert value is not None and value <= float(limit), (what, figure, value, limit)' $*"
+}
+
+at_most vtrain_runs.csv VT-single time median 0.06 time regret 0.03
+at_most vtrain_runs.csv VT-multi time median 0.10 time regret 0.023
+at_most published_runs.csv KOR time median 0.03
+at_most published_runs.csv TT memory median 0.04
+at_most published_runs.csv MCGOLD memory median 0.02
+at_most published_runs.csv DGXC-10 memory median 0.02
+at_most published_runs.csv BSV memory median 0.10
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
