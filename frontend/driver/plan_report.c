@@ -46,7 +46,7 @@ static void print_cuts(const ptc_planner_t *p, FILE *out) {
   const ptc_choice_t *choice = &p->found.best.choice;
   if (!choice->cuts) return;
   ptc_str_t text = {0};
-  ptc_cuts_print(p->work, choice, &text);
+  ptc_cuts_print(p->work, p->cluster, choice, &text);
   fprintf(out, "  %s     %s\n", choice->chunks > 1 ? "parts " : "stages", text.data);
   ptc_str_deinit(&text);
 }

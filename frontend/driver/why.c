@@ -277,7 +277,7 @@ static void add_cuts(why_t *w) {
   const ptc_choice_t *c = &w->p->found.best.choice;
   if (!c->cuts) return;
   ptc_str_t text = {0};
-  ptc_cuts_print(w->p->work, c, &text);
+  ptc_cuts_print(w->p->work, w->p->cluster, c, &text);
   ptc_fixed_t freed = w->p->fixed;
   freed.cuts = NULL;
   freed.num_cuts = 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "passes/planner/predict_impl.h"
+#include "passes/planner/predict_mixed.h"
 #include "passes/split_stages.h"
 
 static bool repeats(const ptc_work_piece_t *piece) { return piece->count > 1; }
@@ -25,7 +26,7 @@ void ptc_cuts_settle(const ptc_work_t *work, const ptc_cluster_t *cluster, const
   ptc_part_range_t *ranges = PTC_ARENA_ARRAY(&scratch, ptc_part_range_t, parts);
   if (ptc_layout_pieces(work, &scratch, choice, stack->saves, &pieces) == PTC_OK) {
     ptc_predict_pieces(&pieces, cluster, stack, choice, times);
-    if (ptc_predict_parts(&pieces, times, choice, ranges)) {
+    if (ptc_predict_parts(&pieces, times, cluster, stack, choice, ranges)) {
       int64_t *cuts = PTC_ARENA_ARRAY(arena, int64_t, parts);
       for (int64_t p = 1; p < parts; p++) cuts[p - 1] = ranges[p].from;
       choice->cuts = cuts;
@@ -115,7 +116,8 @@ int32_t ptc_cuts_read(const ptc_work_t *work, const ptc_module_t *module, ptc_ar
   return count > 0 ? count : -1;
 }
 
-void ptc_cuts_print(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_t *out) {
+void ptc_cuts_print(const ptc_work_t *work, const ptc_cluster_t *cluster,
+                    const ptc_choice_t *choice, ptc_str_t *out) {
   const int64_t turns = count_turns(work);
   for (int32_t part = 0; part <= choice->num_cuts; part++) {
     const bool first = part == 0, last = part == choice->num_cuts;
@@ -133,5 +135,10 @@ void ptc_cuts_print(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_
       if (here > 1) ptc_str_printf(out, ".%" PRId64 "..%" PRId64, from, from + here - 1);
       if (repeats(piece)) begin += piece->count;
     }
+    if (cluster->num_groups > 1)
+      ptc_str_printf(
+          out, " on %s",
+          ptc_slices_device(cluster, choice, part % choice->size[PTC_AXIS_PP], work->precision)
+              ->name);
   }
 }

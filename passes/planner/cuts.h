@@ -16,7 +16,9 @@ void ptc_cuts_write_turns(const ptc_work_t *work, const ptc_choice_t *choice, pt
 // predicted (a part without a turn of a repeat).
 int32_t ptc_cuts_read(const ptc_work_t *work, const ptc_module_t *module, ptc_arena_t *arena,
                       const int64_t **out_cuts);
-// What lies on each part, in words: "begin block.0..3 | block.4..7 end".
-void ptc_cuts_print(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_t *out);
+// What lies on each part, in words: "begin block.0..3 | block.4..7 end"; on a cluster of several kinds of nodes with the
+// device: "begin block.0..3 on a100 | block.4..11 end on h100".
+void ptc_cuts_print(const ptc_work_t *work, const ptc_cluster_t *cluster,
+                    const ptc_choice_t *choice, ptc_str_t *out);
 
 #endif  // PTC_PASSES_PLANNER_CUTS_H_

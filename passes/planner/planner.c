@@ -175,6 +175,21 @@ static void note_origins(const ptc_planner_t *p, ptc_module_t *module) {
     if (settings[i].open) ptc_module_set_origin(module, settings[i].name, NULL, "planner");
 }
 
+// What joins more devices than links do.
+static ptc_status_t check_network(const ptc_planner_t *p, ptc_module_t *module, int64_t world) {
+  for (int32_t g = 0; g < p->cluster->num_groups; g++) {
+    const ptc_node_model_t *node = &p->cluster->groups[g].node;
+    const int64_t linked = node->link_domain > node->devices ? node->link_domain : node->devices;
+    if (world > linked && node->nic_rate <= 0)
+      return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "no-network",
+                       "cluster \"%s\" joins %" PRId64
+                       " devices, but its links no more than %" PRId64
+                       ": its block needs a `network NAME bandwidth = ... latency = ...`",
+                       p->cluster->name, world, linked);
+  }
+  return PTC_OK;
+}
+
 ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
   if (!planner->stack) planner->stack = ptc_stack_find("ptc");
   const double begin = now();
@@ -187,6 +202,7 @@ ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
     return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "no-mesh",
                      "%" PRId64 " ranks are asked for, but cluster \"%s\" has %" PRId64 " devices",
                      world, planner->cluster->name, planner->cluster->num_devices);
+  PTC_TRY(check_network(planner, module, world));
   if (planner->objective == PTC_OBJECTIVE_DEVICES && ptc_attrs_find(&module->config, "world"))
     return ptc_error(
         module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "fixed-devices",

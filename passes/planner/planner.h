@@ -22,7 +22,7 @@ typedef struct ptc_planner_s {
 
 // Searches, and writes the choice into |module|'s config. |module| is at the point where choose-mesh runs. Ids:
 // "no-mesh" where no split is possible, "out-of-memory" where none fits: by how much, and what would be nearest;
-// "too-slow" where none takes at most within_s, "fixed-devices" where their number is given and to be chosen.
+// "too-slow" where none takes at most within_s, "fixed-devices" where their number is given and to be chosen, "no-network" where nothing joins nodes.
 ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module);
 // The same as ptc_pass_options_t wants it.
 ptc_status_t ptc_planner_choose_hook(void *planner, ptc_module_t *module);

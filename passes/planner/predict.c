@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "passes/planner/predict_impl.h"
+#include "passes/planner/predict_mixed.h"
 
 typedef struct stage_s {
   double f, b, w;  // per micro-batch, exposed communication included
   double compute, again, exposed[PTC_NUM_DEVICE_AXES];
   double step, late, optimizer;
-  double flops;
+  double flops, peak;
 } stage_t;
 
 typedef struct predict_s {
@@ -21,7 +22,19 @@ typedef struct predict_s {
   const ptc_piece_time_t *times;
   int64_t num_stages, micro_batches;
   const ptc_stage_pieces_t *counts;  // of each stage
+  const ptc_slices_t *slices;        // NULL: all stages lie on alike devices
 } predict_t;
+
+// As stage |stage| sees it: its own devices, and their times.
+static predict_t on_stage(const predict_t *p, int64_t stage) {
+  predict_t own = *p;
+  if (!p->slices) return own;
+  const int32_t slice = p->slices->of_stage[stage];
+  own.cluster = &p->slices->clusters[slice];
+  own.device = p->slices->devices[slice];
+  own.times = p->slices->times[slice];
+  return own;
+}
 
 // How much of its turns a piece computes again, if the choice says "of so many turns on a stage".
 static double again_share(const predict_t *p, int64_t turns) {
@@ -48,6 +61,8 @@ static void count_all(const ptc_work_pieces_t *pieces, const ptc_part_range_t *p
 
 // Whether a stage has what the one before it has: then it takes the same time, and no more memory.
 static bool like_before(const predict_t *p, int64_t stage) {
+  if (stage > 0 && p->slices && p->slices->of_stage[stage] != p->slices->of_stage[stage - 1])
+    return false;
   return stage > 0 && memcmp(p->counts[stage].times, p->counts[stage - 1].times,
                              sizeof(*p->counts->times) * (size_t)p->pieces->count) == 0;
 }
@@ -211,15 +226,34 @@ static double fixed_bytes(const predict_t *p) {
   return context + buffers * communicators + p->stack->bucket_bytes;
 }
 
-static void add_memory(const predict_t *p, ptc_prediction_t *out) {
-  out->fixed_bytes = fixed_bytes(p);
-  for (int64_t s = 0; s < p->num_stages; s++) {
-    if (like_before(p, s) && s + 1 < p->num_stages) continue;
-    const memory_t own = memory_of(p, s);
+// Of the devices on which a stage lies, at least; 0: not known.
+static double capacity_of(const predict_t *p, int64_t stage) {
+  if (p->slices) {
+    const double bytes = p->slices->memory_bytes[p->slices->of_stage[stage]];
+    return isinf(bytes) ? 0 : bytes;
+  }
+  double bytes = p->device->memory_bytes;
+  for (int32_t g = 0; g < p->cluster->num_groups; g++)
+    bytes = fmin(bytes, p->cluster->groups[g].node.device->memory_bytes);
+  return bytes;
+}
+
+// The stage that needs most, or lacks most where capacities differ.
+static void add_memory(const predict_t *all, ptc_prediction_t *out) {
+  double worst = -INFINITY;
+  for (int64_t s = 0; s < all->num_stages; s++) {
+    if (like_before(all, s) && s + 1 < all->num_stages) continue;
+    const predict_t p = on_stage(all, s);
+    const memory_t own = memory_of(&p, s);
     const double live = own.params + own.grads + own.states + own.saved + own.temp;
-    const double sum = live * p->stack->allocator + out->fixed_bytes;
+    const double fixed = fixed_bytes(&p);
+    const double sum = live * p.stack->allocator + fixed;
+    const double capacity = capacity_of(all, s);
     out->last_allocated_bytes = live;
-    if (sum <= out->memory_bytes) continue;
+    if (sum - capacity <= worst) continue;
+    worst = sum - capacity;
+    out->fixed_bytes = fixed;
+    out->capacity_bytes = capacity;
     out->memory_bytes = sum;
     out->allocated_bytes = live;
     out->params_bytes = own.params;
@@ -229,10 +263,6 @@ static void add_memory(const predict_t *p, ptc_prediction_t *out) {
     out->temp_bytes = own.temp;
     out->worst_stage = (int32_t)s;
   }
-  out->capacity_bytes = p->device->memory_bytes;
-  for (int32_t g = 0; g < p->cluster->num_groups; g++)
-    out->capacity_bytes =
-        fmin(out->capacity_bytes, p->cluster->groups[g].node.device->memory_bytes);
   out->fits = out->capacity_bytes <= 0 || out->memory_bytes <= out->capacity_bytes;
 }
 
@@ -423,14 +453,17 @@ static void add_time(const predict_t *p, ptc_prediction_t *out) {
   double f[PTC_MAX_STAGES], b[PTC_MAX_STAGES], w[PTC_MAX_STAGES];
   const double hop = ptc_predict_hop(p->pieces, p->cluster, p->stack, p->choice);
   const double m = (double)p->micro_batches;
-  double slowest = -1, end = 0, flops = 0;
+  double slowest = -1, end = 0, flops = 0, peak = 0;
   stage_t worst = {0}, stage = {0};
   for (int64_t s = 0; s < p->num_stages; s++) {
     if (!like_before(p, s)) {
-      add_stage(p, s, hop, &stage);
-      stage.late = late_seconds(p, s, &stage);
-      stage.optimizer = optimizer_seconds(p, s);
+      const predict_t own = on_stage(p, s);
+      add_stage(&own, s, hop, &stage);
+      stage.late = late_seconds(&own, s, &stage);
+      stage.optimizer = optimizer_seconds(&own, s);
+      stage.peak = own.device->peak[p->pieces->work->precision];
     }
+    peak += stage.peak;
     f[s] = stage.f;
     b[s] = stage.b;
     w[s] = stage.w;
@@ -454,8 +487,7 @@ static void add_time(const predict_t *p, ptc_prediction_t *out) {
   const double devices = (double)(p->choice->size[PTC_AXIS_DP] * p->choice->size[PTC_AXIS_EP] *
                                   p->choice->size[PTC_AXIS_CP] * p->choice->size[PTC_AXIS_TP]);
   out->model_flops = flops * m * devices;
-  const double peak = p->device->peak[p->pieces->work->precision];
-  if (peak > 0) out->mfu = flops * m / ((double)p->num_stages * peak * out->step_s);
+  if (peak > 0) out->mfu = flops * m / (peak * out->step_s);
   out->tokens_per_s =
       (double)(p->pieces->work->batch * p->pieces->work->tokens_per_sample) / out->step_s;
 }
@@ -469,20 +501,46 @@ static void turn_costs(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *
 }
 
 bool ptc_predict_parts(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
+                       const ptc_cluster_t *cluster, const ptc_stack_t *stack,
                        const ptc_choice_t *choice, ptc_part_range_t *parts) {
-  double costs[PTC_MAX_PIECES];
-  turn_costs(pieces, times, costs);
-  return ptc_predict_cuts(pieces, choice, costs, choice->size[PTC_AXIS_PP] * choice->chunks, parts);
+  const int64_t num_stages = choice->size[PTC_AXIS_PP], num_parts = num_stages * choice->chunks;
+  if (!ptc_slices_differ(cluster, choice)) {
+    double costs[PTC_MAX_PIECES];
+    turn_costs(pieces, times, costs);
+    return ptc_predict_cuts(pieces, choice, costs, num_parts, parts);
+  }
+  ptc_slices_t slices;
+  double costs[PTC_MAX_SLICES][PTC_MAX_PIECES];
+  const double *of_part[PTC_MAX_PARTS];
+  if (num_parts > PTC_MAX_PARTS || !ptc_slices_find(pieces, cluster, stack, choice, &slices))
+    return false;
+  for (int32_t i = 0; i < slices.count; i++) turn_costs(pieces, slices.times[i], costs[i]);
+  for (int64_t p = 0; p < num_parts; p++) of_part[p] = costs[slices.of_stage[p % num_stages]];
+  return ptc_predict_mixed_cuts(pieces, choice, of_part, num_parts, parts);
 }
 
 bool ptc_predict_stages(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
+                        const ptc_cluster_t *cluster, const ptc_stack_t *stack,
                         const ptc_choice_t *choice, ptc_stage_pieces_t *out) {
   const int64_t num_stages = choice->size[PTC_AXIS_PP], num_parts = num_stages * choice->chunks;
   if (num_stages > PTC_MAX_STAGES || num_parts > PTC_MAX_PARTS) return false;
   ptc_part_range_t parts[PTC_MAX_PARTS];
-  if (!ptc_predict_parts(pieces, times, choice, parts)) return false;
+  if (!ptc_predict_parts(pieces, times, cluster, stack, choice, parts)) return false;
   count_all(pieces, parts, num_parts, num_stages, out);
   return true;
+}
+
+static void add_all(const predict_t *p, bool only_if_fits, ptc_prediction_t *out) {
+  add_memory(p, out);
+  if (out->fits || !only_if_fits) add_time(p, out);
+}
+
+// Stages on several kinds of devices: each takes its own time.
+static void predict_mixed(predict_t *p, bool only_if_fits, ptc_prediction_t *out) {
+  ptc_slices_t slices;
+  if (ptc_slices_find(p->pieces, p->cluster, p->stack, p->choice, &slices)) p->slices = &slices;
+  add_all(p, only_if_fits, out);
+  p->slices = NULL;
 }
 
 void ptc_predict_timed(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
@@ -490,17 +548,19 @@ void ptc_predict_timed(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *
                        const ptc_stack_t *stack, const ptc_choice_t *choice, bool only_if_fits,
                        ptc_prediction_t *out) {
   *out = (ptc_prediction_t){0};
-  const predict_t p = {.pieces = pieces,
-                       .cluster = cluster,
-                       .stack = stack,
-                       .choice = choice,
-                       .device = ptc_predict_device(cluster, pieces->work->precision),
-                       .times = times,
-                       .num_stages = choice->size[PTC_AXIS_PP],
-                       .micro_batches = pieces->micro_batches,
-                       .counts = stages};
-  add_memory(&p, out);
-  if (out->fits || !only_if_fits) add_time(&p, out);
+  predict_t p = {.pieces = pieces,
+                 .cluster = cluster,
+                 .stack = stack,
+                 .choice = choice,
+                 .device = ptc_predict_device(cluster, pieces->work->precision),
+                 .times = times,
+                 .num_stages = choice->size[PTC_AXIS_PP],
+                 .micro_batches = pieces->micro_batches,
+                 .counts = stages};
+  if (ptc_slices_differ(cluster, choice))
+    predict_mixed(&p, only_if_fits, out);
+  else
+    add_all(&p, only_if_fits, out);
 }
 
 bool ptc_predict(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
@@ -508,7 +568,7 @@ bool ptc_predict(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
   ptc_piece_time_t times[PTC_MAX_PIECES];
   ptc_predict_pieces(pieces, cluster, stack, choice, times);
   ptc_stage_pieces_t stages[PTC_MAX_STAGES];
-  if (!ptc_predict_stages(pieces, times, choice, stages)) return false;
+  if (!ptc_predict_stages(pieces, times, cluster, stack, choice, stages)) return false;
   ptc_predict_timed(pieces, times, stages, cluster, stack, choice, false, out);
   return true;
 }

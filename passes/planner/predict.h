@@ -33,8 +33,9 @@ typedef struct ptc_piece_time_s {
   double flops;                                  // forward, backward, weight_grad
 } ptc_piece_time_t;
 
-// False: fewer turns than parts of the pipeline, or more parts than PTC_MAX_PARTS. Mixed clusters: the slowest device
-// and the smallest memory count. Allocates nothing.
+// False: fewer turns than parts of the pipeline, or more parts than PTC_MAX_PARTS. Mixed clusters: each stage of a
+// pipeline has the time and memory of the devices on which it lies, the slowest and the smallest of them; stages lie on
+// consecutive devices. Allocates nothing.
 bool ptc_predict(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                  const ptc_stack_t *stack, const ptc_choice_t *choice, ptc_prediction_t *out);
 
@@ -72,6 +73,7 @@ typedef struct ptc_stage_pieces_s {
 // Of the choice's cuts, or of those whose slowest part is fastest; they do not depend on zero and recompute_turns. |out|:
 // pp of them. False as above.
 bool ptc_predict_stages(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
+                        const ptc_cluster_t *cluster, const ptc_stack_t *stack,
                         const ptc_choice_t *choice, ptc_stage_pieces_t *out);
 // |only_if_fits|: where memory does not suffice, time is left out.
 void ptc_predict_timed(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,

@@ -82,19 +82,29 @@ static double cost_of_part(const ptc_work_pieces_t *pieces, const double *costs,
   return sum;
 }
 
-bool ptc_predict_cuts(const ptc_work_pieces_t *pieces, const ptc_choice_t *choice,
-                      const double *costs, int64_t num_parts, ptc_part_range_t *parts) {
+static int64_t count_turns(const ptc_work_pieces_t *pieces) {
   int64_t turns = 0;
   for (int32_t i = 0; i < pieces->count; i++)
     if (ptc_piece_repeats(&pieces->items[i])) turns += pieces->items[i].count;
-  if (num_parts > 1 && turns < num_parts) return false;
-  if (choice->cuts && choice->num_cuts == num_parts - 1) {
-    for (int64_t p = 0; p < num_parts; p++) {
-      parts[p].from = p == 0 ? 0 : choice->cuts[p - 1];
-      parts[p].to = p == num_parts - 1 ? turns : choice->cuts[p];
-    }
-    return true;
+  return turns;
+}
+
+// The cuts of the choice; false: it leaves them open.
+static bool given_parts(const ptc_choice_t *choice, int64_t turns, int64_t num_parts,
+                        ptc_part_range_t *parts) {
+  if (!choice->cuts || choice->num_cuts != num_parts - 1) return false;
+  for (int64_t p = 0; p < num_parts; p++) {
+    parts[p].from = p == 0 ? 0 : choice->cuts[p - 1];
+    parts[p].to = p == num_parts - 1 ? turns : choice->cuts[p];
   }
+  return true;
+}
+
+bool ptc_predict_cuts(const ptc_work_pieces_t *pieces, const ptc_choice_t *choice,
+                      const double *costs, int64_t num_parts, ptc_part_range_t *parts) {
+  const int64_t turns = count_turns(pieces);
+  if (num_parts > 1 && turns < num_parts) return false;
+  if (given_parts(choice, turns, num_parts, parts)) return true;
   const ptc_part_range_t whole = {0, turns};
   const double total = cost_of_part(pieces, costs, whole, true, true);
   // The least limit that num_parts parts meet, found by halving; it is one of finitely many sums, so that 60 steps
@@ -120,4 +130,89 @@ bool ptc_predict_cuts(const ptc_work_pieces_t *pieces, const ptc_choice_t *choic
     at = to;
   }
   return true;
+}
+
+// As many turns as each part can do within |limit|, one after another: whether that is all of them.
+static bool fill_parts(const ptc_work_pieces_t *pieces, const double *const *costs, int64_t turns,
+                       int64_t num_parts, double limit, ptc_part_range_t *parts) {
+  int64_t at = 0;
+  for (int64_t p = 0; p < num_parts; p++) {
+    int64_t to = reach(pieces, costs[p], turns, at, limit);
+    const int64_t most = turns - (num_parts - 1 - p);  // every later part has a turn
+    if (to < 0 || (p == num_parts - 1 && to < turns)) return false;
+    if (to > most) to = most;
+    parts[p] = (ptc_part_range_t){at, to};
+    at = to;
+  }
+  return true;
+}
+
+enum { EXACT_TURNS = 256, EXACT_PARTS = 64 };
+
+// What the turns before each one cost, with what stands before them; the last one has what stands after all.
+static void add_up(const ptc_work_pieces_t *pieces, const double *costs, int64_t turns,
+                   double *sums) {
+  double own[EXACT_TURNS + 1] = {0};
+  int64_t begin = 0;
+  for (int32_t i = 0; i < pieces->count; i++) {
+    const ptc_piece_t *piece = &pieces->items[i];
+    const int64_t count = ptc_piece_repeats(piece) ? piece->count : 1;
+    const int64_t at = begin < turns ? begin : turns > 0 ? turns - 1 : 0;
+    for (int64_t t = 0; t < count; t++) own[at + t] += costs[i];
+    if (ptc_piece_repeats(piece)) begin += count;
+  }
+  sums[0] = 0;
+  for (int64_t t = 0; t < turns; t++) sums[t + 1] = sums[t] + own[t];
+}
+
+// best[i]: the least slowest part when the first i turns make the parts so far. A part may be slow on some turns and fast
+// on others, and has one at least: filling one after another is not always best.
+static void best_parts(const ptc_work_pieces_t *pieces, const double *const *costs, int64_t turns,
+                       int64_t num_parts, ptc_part_range_t *parts) {
+  double best[EXACT_TURNS + 1], next[EXACT_TURNS + 1], sums[EXACT_TURNS + 1];
+  int16_t from[EXACT_PARTS][EXACT_TURNS + 1];
+  for (int64_t i = 0; i <= turns; i++) best[i] = i == 0 ? 0 : INFINITY;
+  for (int64_t p = 0; p < num_parts; p++) {
+    add_up(pieces, costs[p], turns, sums);
+    for (int64_t i = 0; i <= turns; i++) {
+      next[i] = INFINITY;
+      from[p][i] = (int16_t)(i > 0 ? i - 1 : 0);
+      for (int64_t k = i - 1; k >= p && sums[i] - sums[k] < next[i]; k--) {
+        const double slowest = fmax(best[k], sums[i] - sums[k]);
+        if (slowest >= next[i]) continue;
+        next[i] = slowest;
+        from[p][i] = (int16_t)k;
+      }
+    }
+    for (int64_t i = 0; i <= turns; i++) best[i] = next[i];
+  }
+  int64_t to = turns;
+  for (int64_t p = num_parts - 1; p >= 0; p--) {
+    parts[p] = (ptc_part_range_t){from[p][to], to};
+    to = from[p][to];
+  }
+}
+
+bool ptc_predict_mixed_cuts(const ptc_work_pieces_t *pieces, const ptc_choice_t *choice,
+                            const double *const *costs, int64_t num_parts,
+                            ptc_part_range_t *parts) {
+  const int64_t turns = count_turns(pieces);
+  if (num_parts > 1 && turns < num_parts) return false;
+  if (given_parts(choice, turns, num_parts, parts)) return true;
+  if (turns >= num_parts && turns <= EXACT_TURNS && num_parts <= EXACT_PARTS) {
+    best_parts(pieces, costs, turns, num_parts, parts);
+    return true;
+  }
+  double low = 0, high = 0;
+  for (int64_t p = 0; p < num_parts; p++)
+    high = fmax(high, cost_of_part(pieces, costs[p], (ptc_part_range_t){0, turns}, true, true));
+  high *= 1 + 1e-9;
+  for (int32_t step = 0; step < 60 && high - low > 1e-9 * high; step++) {
+    const double middle = (low + high) / 2;
+    if (fill_parts(pieces, costs, turns, num_parts, middle, parts))
+      high = middle;
+    else
+      low = middle;
+  }
+  return fill_parts(pieces, costs, turns, num_parts, high, parts);
 }

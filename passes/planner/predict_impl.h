@@ -36,8 +36,13 @@ int64_t ptc_part_count(const ptc_work_pieces_t *pieces, int32_t index, ptc_part_
 bool ptc_predict_cuts(const ptc_work_pieces_t *pieces, const ptc_choice_t *choice,
                       const double *costs, int64_t num_parts, ptc_part_range_t *parts);
 
+// The same where parts lie on different devices: costs[part][piece].
+bool ptc_predict_mixed_cuts(const ptc_work_pieces_t *pieces, const ptc_choice_t *choice,
+                            const double *const *costs, int64_t num_parts, ptc_part_range_t *parts);
+
 // The same with the cost of a turn that ptc_predict_stages takes: its whole time.
 bool ptc_predict_parts(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
+                       const ptc_cluster_t *cluster, const ptc_stack_t *stack,
                        const ptc_choice_t *choice, ptc_part_range_t *parts);
 
 #endif  // PTC_PASSES_PLANNER_PREDICT_IMPL_H_

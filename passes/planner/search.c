@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/planner/predict_mixed.h"
+
 const char *const ptc_objective_names[PTC_NUM_OBJECTIVES] = {"time", "cost", "memory", "devices"};
 
 const ptc_fixed_t ptc_fixed_nothing = {
@@ -145,12 +147,17 @@ static void find_times(search_t *s, ptc_known_times_t *known, layout_t *out) {
   placed.size[PTC_AXIS_DP] = s->devices / (choice->size[PTC_AXIS_TP] * choice->size[PTC_AXIS_CP] *
                                            choice->size[PTC_AXIS_EP] * choice->size[PTC_AXIS_PP]);
   ptc_predict_pieces_known(&out->pieces, s->cluster, s->stack, &placed, known, out->times);
+  // A bound is of the fastest devices.
+  ptc_piece_time_t fastest[PTC_MAX_PIECES];
+  const bool mixed = s->cluster->num_groups > 1;
+  if (mixed) ptc_predict_fastest(&out->pieces, s->cluster, s->stack, &placed, fastest);
   double seconds = 0;
   out->again = INFINITY;
   for (int32_t i = 0; i < out->pieces.count; i++) {
-    const ptc_piece_time_t *t = &out->times[i];
+    const ptc_piece_time_t *t = mixed ? &fastest[i] : &out->times[i];
     seconds += turn_seconds(t) * (double)out->pieces.items[i].count;
-    if (out->pieces.items[i].count > 1) out->again = fmin(out->again, t->again + t->exposed_again);
+    if (out->pieces.items[i].count > 1)
+      out->again = fmin(out->again, t->again + (mixed ? 0 : t->exposed_again));
   }
   if (isinf(out->again)) out->again = 0;
   out->work = seconds * step_share(s, choice);
@@ -488,8 +495,9 @@ static bool try_turns(search_t *s, const layout_t *layout, ptc_choice_t choice, 
   return true;
 }
 
-static double idle_share(const layout_t *layout, ptc_schedule_kind_t kind) {
+static double idle_share(const search_t *s, const layout_t *layout, ptc_schedule_kind_t kind) {
   if (kind != PTC_SCHEDULE_ZB_H1) return 1;
+  if (s->cluster->num_groups > 1) return 0;  // each kind of device has a share of its own
   double all = 0, w = 0;
   for (int32_t i = 0; i < layout->pieces.count; i++) {
     all += turn_seconds(&layout->times[i]) * (double)layout->pieces.items[i].count;
@@ -594,12 +602,14 @@ static void try_schedules(search_t *s, const layout_t *layout, ptc_choice_t choi
       if (s->fixed->cuts && pp * v != s->fixed->num_cuts + 1) continue;
       if (s->fixed->most_parts > 0 && pp * v > s->fixed->most_parts) continue;
       const double idle =
-          (double)(pp - 1) / ((double)m * (double)v) * idle_share(layout, choice.schedule);
+          (double)(pp - 1) / ((double)m * (double)v) * idle_share(s, layout, choice.schedule);
       const double seconds = layout->work * (1 + idle) + 2 * hop * (double)(m * v);
       if (hopeless(s, seconds)) continue;
       choice.chunks = v;
       if (!look_out(s, layout, &choice, seconds, outlooks)) continue;
-      if (!ptc_predict_stages(&layout->pieces, layout->times, &choice, s->stages)) continue;
+      if (!ptc_predict_stages(&layout->pieces, layout->times, s->cluster, s->stack, &choice,
+                              s->stages))
+        continue;
       try_zeros(s, layout, choice, most_turns(s, layout, pp), outlooks);
     }
   }
@@ -685,12 +695,17 @@ ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
                 .devices = devices,
                 .arena = arena,
                 .out = out};
-  for (int32_t g = 0; g < cluster->num_groups; g++)
-    s.price =
-        fmax(s.price, cluster->groups[g].node.device->price_per_hour * (double)devices / 3600);
-  s.capacity = INFINITY;
-  for (int32_t g = 0; g < cluster->num_groups; g++)
-    s.capacity = fmin(s.capacity, cluster->groups[g].node.device->memory_bytes);
+  // Devices are taken in order; what is too much for the largest is too much for all.
+  int64_t left = devices;
+  for (int32_t g = 0; g < cluster->num_groups; g++) {
+    const ptc_cluster_group_t *group = &cluster->groups[g];
+    const int64_t own = (int64_t)group->nodes * group->node.devices,
+                  taken = own < left ? own : left;
+    s.price += group->node.device->price_per_hour * (double)taken / 3600;
+    const double bytes = group->node.device->memory_bytes;
+    s.capacity = fmax(s.capacity, bytes > 0 ? bytes : INFINITY);
+    left -= taken;
+  }
   search_all(&s);
   if (!out->feasible) {  // then what needs least counts, too
     s.keeps_all = true;

@@ -33,7 +33,7 @@ static int64_t least_devices(const ptc_work_t *work, const ptc_cluster_t *cluste
       .size = {1, 1, 1, 1, 1}, .micro_batch = 1, .chunks = 1, .recompute_turns = -1};
   ptc_arena_t arena = {0};
   ptc_work_pieces_t pieces;
-  double bytes = 0, seconds = 0, room = INFINITY, fastest = INFINITY;
+  double bytes = 0, seconds = 0, room = 0, fastest = INFINITY;
   if (ptc_layout_pieces(work, &arena, &whole, stack->saves, &pieces) != PTC_OK) pieces.count = 0;
   for (int32_t g = 0; g < cluster->num_groups; g++) {
     const ptc_device_model_t *device = cluster->groups[g].node.device;
@@ -45,7 +45,7 @@ static int64_t least_devices(const ptc_work_t *work, const ptc_cluster_t *cluste
               seconds_at_peak(&piece->weight_grad, device));
     }
     fastest = fmin(fastest, own);
-    if (device->memory_bytes > 0) room = fmin(room, device->memory_bytes);
+    room = fmax(room, device->memory_bytes > 0 ? device->memory_bytes : INFINITY);
   }
   seconds = pieces.count > 0 ? fastest : 0;
   for (int32_t i = 0; i < pieces.count; i++)

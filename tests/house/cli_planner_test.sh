@@ -135,6 +135,35 @@ expect 0 'cut=auto                 -' "$cut -n --why"
 echo 'parallel { pp = 2  schedule = 1f1b  cut block.0 }' >cut.ptm
 expect 0 '[planner-cuts]' "$cut -n"
 
+# Two kinds of devices: a stage has the speed and the memory of those on which it lies.
+kind() {
+  cat <<END
+device $1 {
+  arch = cpu  sms = 2  f32 = $2 GFLOP/s  memory = 8 GB  bandwidth = $3 GB/s  launch = 1 us
+  gemm = 0.86  gemm_tile = 2 us  stream = 0.75  l2 = 32 MB
+  attention_64 = 0.65  attention_128 = 0.7  attention_256 = 0.7  attention_half = 48
+  attention_grad_64 = 0.53  attention_grad_128 = 0.58  attention_grad_256 = 0.58
+}
+END
+}
+{
+  kind slow_cpu 50 24
+  kind fast_cpu 200 80
+  echo 'cluster mixed {'
+  for device in slow_cpu fast_cpu; do
+    echo "  node 1 x $device { link memory  bandwidth = 10 GB/s  latency = 20 us  ring = 10 GB/s }"
+  done
+  echo '  network ethernet  bandwidth = 1 x 12.5 GB/s  latency = 30 us  fabric = tcp'
+  echo '}'
+} >mixed.ptm
+mixed="ptc $samples/tiny.ptm mixed.ptm --set layers=10 --parallel pp=2,schedule=1f1b"
+expect 0 'end on fast_cpu' "$mixed -n"
+expect 0 '' "$mixed -n --format json | python3 -c 'import json, sys
+assert json.load(sys.stdin)[\"best\"][\"cuts\"][0] < 4'"
+grep -v network mixed.ptm >apart.ptm
+expect 1 '[no-network]' "${mixed/mixed.ptm/apart.ptm} -n"
+expect 0 'proved for 2 ranks in 2 stages' "$mixed -q -o mixed && ptc verify mixed"
+
 # --- measured runs
 cat >runs.csv <<'END'
 id,year,gpu,gpus_per_node,n_gpus,interconnect,source,model_name,layers,hidden,ffn_hidden,heads,vocab,ffn_type,seq_len,global_batch_seqs,micro_batch,tp,sp,pp,vp,recompute,precision,step_time_s,group

@@ -141,7 +141,9 @@ static void check(const case_t *c, int *uneven_cuts) {
                row);
     ptc_predict_pieces(&pieces, p.planner.cluster, p.planner.stack, choice, times);
     UNIT_CHECK(choice->num_cuts == c->pp * c->chunks - 1, row);
-    UNIT_CHECK(ptc_predict_stages(&pieces, times, choice, stages), row);
+    UNIT_CHECK(
+        ptc_predict_stages(&pieces, times, p.planner.cluster, p.planner.stack, choice, stages),
+        row);
     // The prediction of the settled cuts is that of the search.
     ptc_prediction_t again;
     UNIT_CHECK(ptc_predict(&pieces, p.planner.cluster, p.planner.stack, choice, &again) &&
@@ -222,7 +224,7 @@ static void test_words(void) {
   ptc_str_t text = {0};
   const ptc_choice_t *choice = &p.planner.found.best.choice;
   // A repeat is called by the first parameters that it takes: its norms.
-  ptc_cuts_print(p.planner.work, choice, &text);
+  ptc_cuts_print(p.planner.work, p.planner.cluster, choice, &text);
   UNIT_CHECK(strcmp(text.data, "begin n.0 | n.1..4 between m.0..1 | m.2..3 end") == 0, text.data);
   ptc_str_deinit(&text);
   // Between the two repeats: behind the last turn of the first one.
