@@ -7,6 +7,7 @@
 
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/driver.h"
+#include "runtime/replay.h"
 #include "tests/support/unit.h"
 
 enum { GLOBAL, THREAD_LOCAL, RELAXED, NON_BLOCKING = 1 };
@@ -322,9 +323,47 @@ static void test_device(void) {
   unsetenv("PTC_LIBCUDA");
 }
 
-static const unit_test_t tests[] = {{"replay", test_replay},
-                                    {"order", test_order},
-                                    {"wrong calls", test_wrong_calls},
-                                    {"outside", test_outside},
-                                    {"device", test_device}};
+static const char *no_graph(const ptc_device_t *device) {
+  return device->arena ? NULL : "a reason of its own";
+}
+
+// Which tasks are no graphs, and what they count to: three phases, twice, and a copy, in four turns.
+static void test_refusals(void) {
+  static const int64_t tiles[3] = {1, 1, 1};
+  static const ptc_phase_run_t runs[1] = {{2, 3, tiles}};
+  ptc_plan_kernel_t kernel = {
+      .name = "k", .runs = (ptc_phase_run_t *)(uintptr_t)runs, .num_runs = 1};
+  ptc_step_t body[2] = {{.kind = PTC_STEP_LAUNCH}, {.kind = PTC_STEP_COPY}};
+  ptc_step_t steps[2] = {{.kind = PTC_STEP_REPEAT, .count = 4, .body = body, .num_steps = 2},
+                         {.kind = PTC_STEP_COLLECTIVE}};
+  ptc_task_t task = {.name = "train", .steps = steps, .num_steps = 1};
+  const ptc_plan_t plan = {.kernels = &kernel, .num_kernels = 1, .tasks = &task, .num_tasks = 1};
+  ptc_device_t device = {.arena = 1, .no_graph = no_graph}, old = {.no_graph = no_graph};
+  int64_t count = 0;
+  CU_ASSERT_PTR_NULL(ptc_replay_refusal(&plan, &task, &device, PTC_REPLAY_AUTO, &count));
+  CU_ASSERT_EQUAL(count, 28);
+  const struct {
+    const ptc_device_t *device;
+    ptc_replay_mode_t mode;
+    int32_t num_steps;
+    int64_t turns;
+    const char *words;
+  } rows[] = {{&device, PTC_REPLAY_OFF, 1, 4, "switched off"},
+              {NULL, PTC_REPLAY_ON, 1, 4, "on CPUs"},
+              {&old, PTC_REPLAY_ON, 1, 4, "of its own"},
+              {&device, PTC_REPLAY_ON, 2, 4, "exchanges data"},
+              {&device, PTC_REPLAY_AUTO, 1, PTC_REPLAY_MOST / 7 + 1, "too many launches"},
+              {&device, PTC_REPLAY_ON, 1, PTC_REPLAY_MOST / 7 + 1, NULL}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    task.num_steps = rows[i].num_steps;
+    steps[0].count = rows[i].turns;
+    const char *refusal = ptc_replay_refusal(&plan, &task, rows[i].device, rows[i].mode, &count);
+    UNIT_CHECK((refusal != NULL) == (rows[i].words != NULL), rows[i].words ? rows[i].words : "on");
+    if (refusal && rows[i].words) UNIT_CHECK(strstr(refusal, rows[i].words), rows[i].words);
+  }
+}
+
+static const unit_test_t tests[] = {{"replay", test_replay},           {"order", test_order},
+                                    {"wrong calls", test_wrong_calls}, {"outside", test_outside},
+                                    {"device", test_device},           {"refusals", test_refusals}};
 UNIT_MAIN("gpusim graphs", tests)
