@@ -333,6 +333,27 @@ static bool makes_much(const ptc_fuse_block_t *f, int32_t group, int32_t node) {
   return made * 8 > most;
 }
 
+// Whether two dims come in one order in |a| and in the other in |b|.
+static bool is_across(const ptc_type_t *a, const ptc_type_t *b) {
+  int32_t last = -1;
+  for (int32_t i = 0; i < a->num_dims; i++) {
+    const int32_t at = ptc_type_find_dim(b, a->dims[i].name);
+    if (at < 0 || a->dims[i].extent == 1) continue;
+    if (at < last) return true;
+    last = at;
+  }
+  return false;
+}
+
+// Whether the points of |node| would be walked across those of |group|.
+static bool runs_across(const ptc_fuse_block_t *f, int32_t group, int32_t node) {
+  const ptc_type_t *type = f->nodes[node].op->results[0]->type;
+  const ptc_fuse_group_t *g = &f->groups[group];
+  for (int32_t i = 0; i < g->num_nodes; i++)
+    if (is_across(f->nodes[g->nodes[i]].op->results[0]->type, type)) return true;
+  return false;
+}
+
 static void merge_with_makers(ptc_fuse_block_t *f, int32_t node, bool eager) {
   int32_t makers[64];
   const ptc_op_t *op = f->nodes[node].op;
@@ -340,7 +361,8 @@ static void merge_with_makers(ptc_fuse_block_t *f, int32_t node, bool eager) {
   const int32_t count = makers_of(f, node, makers);
   for (int32_t i = 0; i < count; i++) {
     const ptc_fuse_group_t *g = &f->groups[makers[i]];
-    if (g->num_nodes == 0 || (!eager && !makes_much(f, makers[i], node))) continue;
+    if (g->num_nodes == 0) continue;
+    if (!makes_much(f, makers[i], node) && (!eager || runs_across(f, makers[i], node))) continue;
     if (g->kind == PTC_FUSE_GEMM && !eager && !pays_as_epilogue(f, node, makers[i])) continue;
     merge(f, makers[i], f->nodes[node].group);
   }

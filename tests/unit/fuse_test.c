@@ -84,6 +84,10 @@ static const group_row_t group_rows[] = {
      "  %0 = mul %x, %y\n  %1 = tanh %0\n  %2 = neg %0\n"
      "  return output \"r\" = %1, output \"s\" = %2, output \"t\" = %0\n",
      "nest mul, tanh, neg"},
+    {"what shares a number alone is not walked across",
+     "  %0 = sqrt %lr\n  %1 = mul %w, %0\n  %2 = mul %w2, %0\n"
+     "  return output \"r\" = %1, output \"s\" = %2, output \"t\" = %0\n",
+     "nest sqrt, mul; nest mul"},
     {"siblings that share a large operand",
      "  %0 = tanh %x\n  %1 = neg %x\n  return output \"r\" = %0, output \"s\" = %1\n",
      "nest tanh, neg"},
