@@ -96,6 +96,9 @@ expect 1 '[non-finite-loss]' 'ptc run dp -q --data=train.txt --run-dir=nan --set
 
 # --- what goes wrong
 expect 2 '--ranks-as is threads or processes' 'ptc run dp --ranks-as=boats'
+expect 2 '--graph is auto, on or off' 'ptc run dp --graph=maybe'
+expect 1 'cannot be launched as one graph: the plan runs on CPUs' 'ptc run dp -q --data=train.txt --run-dir=g --graph=on'
+expect 2 '--device takes cuda or gpusim' 'ptc sample dp --device=tpu'
 expect 1 'nofile' 'ptc run dp -q --data=nofile --run-dir=x'
 expect 1 '[comm-world]' 'for r in 0 1 2; do PTC_RANK=$r PTC_WORLD=3 PTC_RUN=w$$ ptc run dp -q --data=train.txt --run-dir=x & done; wait $!'
 expect 1 '[bad-launch]' 'PTC_RANK=2 PTC_WORLD=2 ptc run dp -q --data=train.txt --run-dir=x'
