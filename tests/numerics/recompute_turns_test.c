@@ -168,6 +168,46 @@ static void test_saved(void) {
   }
 }
 
+// Cuts by number are of the repeats before they are divided: each stage has the turns that it would have.
+static void test_cuts(void) {
+  static const struct {
+    const char *turns, *cut;
+    int pp, chunks;
+    int64_t counts[3];
+  } rows[] = {{"0:0-1; 0:3-5", "0:3", 2, 1, {3, 3}},
+              {"0:0-2; 0:4-5", "0:4", 2, 1, {4, 2}},
+              {"0:0-4", "0:1; 0:2", 3, 1, {1, 1, 4}},
+              {"0:1-2; 0:3-6", "0:1; 0:3; 0:4", 2, 2, {2, 4}}};
+  for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    const turns_case_t c = {"gpt2", "6",         "full",     rows[i].turns,  "f32",
+                            "1f1b", rows[i].cut, rows[i].pp, rows[i].chunks, 4,
+                            1,      1,           0};
+    turns_case_t own = c;
+    if (rows[i].chunks > 1) own.schedule = "interleaved";
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_module_t *module = lower(&own, false, &diag);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(module);
+    ptc_pass_ctx_t ctx;
+    ptc_pass_ctx_init(&ctx, NULL);
+    ptc_stages_t *stages = NULL;
+    UNIT_CHECK(ptc_split_stages(&ctx, module, &stages) == PTC_OK, rows[i].cut);
+    for (int32_t s = 0; stages && s < stages->num_stages; s++) {
+      int64_t turns = 0;
+      for (int64_t g = 0; g < stages->modules[s]->num_globals; g++) {
+        const ptc_global_t *global = stages->modules[s]->globals[g];
+        if (global->kind == PTC_GLOBAL_PARAM && strcmp(global->path, "block.*.attn.wq") == 0)
+          turns += global->type->counts[0];
+      }
+      UNIT_CHECK(turns == rows[i].counts[s], rows[i].cut);
+    }
+    ptc_stages_destroy(stages);
+    ptc_pass_ctx_deinit(&ctx);
+    ptc_module_destroy(module);
+    ptc_diag_deinit(&diag);
+  }
+}
+
 // Where bundles are cut already (every 2 turns), they cannot be divided otherwise.
 static void test_refused(void) {
   turns_case_t c = {"gpt2", "5", "every", NULL, "f32", "1f1b", NULL, 1, 1, 2, 1, 1, 0};
@@ -190,5 +230,6 @@ static void test_refused(void) {
 static const unit_test_t tests[] = {{"bits", test_bits},
                                     {"over tp", test_tensor_parallel},
                                     {"saved bytes", test_saved},
+                                    {"cuts", test_cuts},
                                     {"not divided", test_refused}};
 UNIT_MAIN("recompute_turns", tests)
