@@ -295,6 +295,23 @@ static void compile_each(compile_t *compile, const program_t *program) {
   ptc_module_destroy(module);
 }
 
+// As one kernel.
+static void compile_together(compile_t *compile, const program_t *program) {
+  ptc_module_t *module = NULL;
+  UNIT_CHECK(ptc_module_parse(compile->diag, program->name, program->text, strlen(program->text),
+                              &module) == PTC_OK,
+             program->name);
+  ptc_op_t *ops[KERNEL_GROUP_OPS];
+  int32_t count = 0;
+  for (ptc_op_t *op = module ? module->funcs->body->first : NULL; op && op->next; op = op->next)
+    ops[count++] = op;
+  if (module) compile_group(compile, ops, count);
+  UNIT_CHECK(compile->num_failed == 0 && compile->num_kernels > 0, program->name);
+  UNIT_CHECK(compile->spilled_bytes == 0, program->name);
+  if (compile->num_failed) ptc_diag_print(compile->diag, stderr, PTC_DIAG_TEXT, false);
+  ptc_module_destroy(module);
+}
+
 // PTC_CASES: how many programs, each for every target; one for one target without it.
 static void test_programs(void) {
   static const char *const targets[] = {"sm_90a", "sm_80", "sm_100"};
@@ -326,19 +343,38 @@ static const program_t tf32_program = {
     "  %w = einsum %d, %a {over = [k], dims = [j, m]}\n"
     "  return output \"y\" = %y, output \"z\" = %z, output \"w\" = %w\n}\n"};
 
-static void test_tf32(void) {
+// Kernels of one op each, or of all ops.
+static void check_program(const program_t *program, bool tf32, bool together) {
   static const char *const targets[] = {"compute_80", "sm_80", "sm_90a", "sm_100"};
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   ptc_nvrtc_t *nvrtc = ptc_nvrtc_open(&diag);
   for (int t = 0; nvrtc && t < 4; ++t) {
     compile_t compile = {
-        .nvrtc = nvrtc, .diag = &diag, .target = targets[t], .options = {.tf32 = true}};
-    compile_each(&compile, &tf32_program);
-    ptc_arena_deinit(&compile.arena);
+        .nvrtc = nvrtc, .diag = &diag, .target = targets[t], .options = {.tf32 = tf32}};
+    if (together)
+      compile_together(&compile, program);
+    else
+      compile_each(&compile, program);
+    compile_deinit(&compile);
   }
   ptc_nvrtc_close(nvrtc);
   ptc_diag_deinit(&diag);
+}
+
+static void test_tf32(void) { check_program(&tf32_program, true, false); }
+
+// The tiles of a product on tensor cores fill shared memory: what the epilogue needs besides must lie elsewhere.
+static void test_dropout(void) {
+  static const program_t program = {
+      "dropout",
+      "module \"t\"\ninput @a : bf16[m=136, k=64]\ninput @b : bf16[n=72, k=64]\n"
+      "input @seed : i64[]\ninput @step : i64[]\n"
+      "func @f(%a = @a, %b = @b, %seed = @seed, %step = @step) {\n"
+      "  %y = einsum %a, %b {over = [k], dims = [m, n]}\n"
+      "  %d = dropout %y, %seed, %step {p = 0.1, path = \"a\"}\n"
+      "  return output \"d\" = %d\n}\n"};
+  check_program(&program, false, true);
 }
 
 // Needs no NVRTC: what is printed, and what is refused.
@@ -369,5 +405,6 @@ static const unit_test_t tests[] = {{"samples", test_samples},
                                     {"step", test_step},
                                     {"programs", test_programs},
                                     {"tf32", test_tf32},
+                                    {"dropout", test_dropout},
                                     {"refused", test_refused}};
 UNIT_MAIN("cuda compile", tests)
