@@ -197,10 +197,13 @@ static void print_fragment(const operand_t *operand, const tiles_t *tiles, bool 
   const char *k8 = is_b ? "(lane / 8 % 2)" : "(lane / 16)";
   if (by_rows && tiles->tf32)
     ptc_str_printf(out,
+                   // Opaque: else the compiler keeps an address of each fragment, and spills.
+                   "  int slot = lane %% 4 * 2;\n"
+                   "  asm volatile(\"\" : \"+r\"(slot));\n"
                    "#pragma unroll\n"
                    "  for (int x = 0; x < 4; ++x) {\n"
                    "    const int rr = row + lane / 4 + 8 * (%s), kk = k + lane %% 4 + 4 * (%s);\n"
-                   "    r[x] = __float_as_uint(tile[kk * 128 + ((rr / 4) ^ (kk %% 4 * 2)) * 4 + rr "
+                   "    r[x] = __float_as_uint(tile[kk * 128 + ((rr / 4) ^ slot) * 4 + rr "
                    "%% 4]);\n"
                    "  }\n",
                    is_b ? "x / 2" : "x % 2", is_b ? "x % 2" : "x / 2");
@@ -325,24 +328,38 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
       "    stage = stage == 2 ? 0 : stage + 1;\n",
       tiles->type, d, splits, (k + d - 1) / d, tiles_m * tiles_n, tiles_m * tiles_n, tiles_n,
       tiles_m, tiles_n, d, d, d, d, tiles->type);
-  ptc_str_printf(
-      out,
-      "#pragma unroll\n"
-      "    for (int kk = 0; kk < %d; kk += %d) {\n"
-      "      unsigned fa[4][4], fb[2][4];\n"
-      "#pragma unroll\n"
-      "      for (int i = 0; i < 4; ++i) fragment_A(fa[i], ta, wm + 16 * i, kk);\n"
-      "#pragma unroll\n"
-      "      for (int j = 0; j < 2; ++j) fragment_B(fb[j], tb, wn + 16 * j, kk);\n"
-      "#pragma unroll\n"
-      "      for (int i = 0; i < 4; ++i)\n"
-      "#pragma unroll\n"
-      "        for (int j = 0; j < 4; ++j) mma(acc[i][j], fa[i], &fb[j / 2][j %% 2 * 2]);\n"
-      "    }\n"
-      "  }\n"
-      "  wait0();\n"
-      "  }\n",
-      d, d / 2);
+  // Fragments of tf32 that lie across take registers for their addresses, too: those of A come one by one.
+  static const char
+      all_text[] =
+          "      unsigned fa[4][4], fb[2][4];\n"
+          "#pragma unroll\n"
+          "      for (int i = 0; i < 4; ++i) fragment_A(fa[i], ta, wm + 16 * i, kk);\n"
+          "#pragma unroll\n"
+          "      for (int j = 0; j < 2; ++j) fragment_B(fb[j], tb, wn + 16 * j, kk);\n"
+          "#pragma unroll\n"
+          "      for (int i = 0; i < 4; ++i)\n"
+          "#pragma unroll\n"
+          "        for (int j = 0; j < 4; ++j) mma(acc[i][j], fa[i], &fb[j / 2][j % 2 * 2]);\n",
+      by_one_text[] =
+          "      unsigned fa[2][4], fb[2][4];\n"
+          "#pragma unroll\n"
+          "      for (int j = 0; j < 2; ++j) fragment_B(fb[j], tb, wn + 16 * j, kk);\n"
+          "      fragment_A(fa[0], ta, wm, kk);\n"
+          "#pragma unroll\n"
+          "      for (int i = 0; i < 4; ++i) {\n"
+          "        if (i < 3) fragment_A(fa[(i + 1) % 2], ta, wm + 16 * (i + 1), kk);\n"
+          "#pragma unroll\n"
+          "        for (int j = 0; j < 4; ++j) mma(acc[i][j], fa[i % 2], &fb[j / 2][j % 2 * 2]);\n"
+          "      }\n";
+  ptc_str_printf(out,
+                 "#pragma unroll\n"
+                 "    for (int kk = 0; kk < %d; kk += %d) {\n"
+                 "%s"
+                 "    }\n"
+                 "  }\n"
+                 "  wait0();\n"
+                 "  }\n",
+                 d, d / 2, tiles->tf32 ? by_one_text : all_text);
   if (splits > 1)
     ptc_str_printf(out,
                    // Element x of a thread of a tile's part: neighbouring threads side by side.
