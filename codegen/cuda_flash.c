@@ -320,12 +320,21 @@ static const char forward_text[] =
     "#pragma unroll\n"
     "    for (int j = 0; j < OTHERS / 8; ++j)\n"
     "#pragma unroll\n"
-    "      for (int e = 0; e < 4; ++e) {\n"
-    "        const float p = s[j][e] == -INFINITY ? 0.0f : ptc_exp(s[j][e] - next[e / 2]);\n"
-    "        sum[e / 2] += p;\n"
-    "        s[j][e] = DROPS && p != 0.0f ? p * kept(call, o, rows[e / 2], key0 + 8 * j + 2 * t + "
-    "e % 2) : p;\n"
-    "      }\n"
+    "      for (int i = 0; i < 2; ++i) {\n"
+    "        float p[2], keep[2] = {1.0f, 1.0f};\n"
+    "#pragma unroll\n"
+    "        for (int x = 0; x < 2; ++x) {\n"
+    "          const float z = s[j][2 * i + x];\n"
+    "          p[x] = z == -INFINITY ? 0.0f : ptc_exp(z - next[i]);\n"
+    "          sum[i] += p[x];\n"
+    "        }\n"
+    "        if (DROPS && (p[0] != 0.0f || p[1] != 0.0f)) kept_pair(call, o, rows[i], key0 + 8 * j "
+    "+ 2 * t, keep);\n"
+    "#pragma unroll\n"
+    "        for (int x = 0; x < 2; ++x) s[j][2 * i + x] = p[x] * keep[x];\n"
+    "      }\n";
+
+static const char forward_end_text[] =
     "#pragma unroll\n"
     "    for (int i = 0; i < 2; ++i) total[i] = total[i] * shrink[i] + sum[i];\n"
     "#pragma unroll\n"
@@ -382,13 +391,11 @@ static const char row_sums_text[] =
 // The gradient of a score (dp holds it before and after; s becomes the probability with dropout).
 static const char score_text[] =
     "static inline void score_grad(const ptc_kernel_call_t *call, int o, int row, int key, bool "
-    "seen, float "
-    "lse, float sum, float *s, float *dp) {\n"
-    "  float p = 0.0f, keep = 1.0f, ds = 0.0f;\n"
+    "seen, float keep, float lse, float sum, float *s, float *dp) {\n"
+    "  float p = 0.0f, ds = 0.0f;\n"
     "  if (seen && lse != -INFINITY) {\n"
     "    const float c = capped(*s);\n"
     "    p = ptc_exp(c + bias(call, o, row, key) - lse);\n"
-    "    keep = kept(call, o, row, key);\n"
     "    ds = p * (keep * *dp - sum) * slope(c);\n"
     "  }\n"
     "  *s = p * keep;\n"
@@ -466,7 +473,8 @@ static const char key_phase_end_text[] =
     "          const int i = 8 * j + 2 * t + e % 2, row = row0 + i, key = keys[e / 2];\n"
     "          const bool seen = key < KEYS && (whole || (row < ROWS && visible(call, o, row, "
     "key)));\n"
-    "          score_grad(call, o, row, key, seen, of_row[stage][0][i], of_row[stage][1][i], "
+    "          score_grad(call, o, row, key, seen, DROPS && seen ? kept(call, o, row, key) : 1.0f, "
+    "of_row[stage][0][i], of_row[stage][1][i], "
     "&s[j][e], &dp[j][e]);\n"
     "        }\n"
     "#pragma unroll\n"
@@ -566,11 +574,20 @@ static const char row_phase_text[] =
     "#pragma unroll\n"
     "    for (int j = 0; j < OTHERS / 8; ++j)\n"
     "#pragma unroll\n"
-    "      for (int e = 0; e < 4; ++e) {\n"
-    "        const int row = rows[e / 2], key = key0 + 8 * j + 2 * t + e % 2;\n"
-    "        const bool seen = row < ROWS && (whole || (key < KEYS && visible(call, o, row, "
-    "key)));\n"
-    "        score_grad(call, o, row, key, seen, lse[e / 2], sum[e / 2], &s[j][e], &dp[j][e]);\n"
+    "      for (int i = 0; i < 2; ++i) {\n"
+    "        const int row = rows[i], key = key0 + 8 * j + 2 * t;\n"
+    "        bool seen[2];\n"
+    "        float keep[2] = {1.0f, 1.0f};\n"
+    "#pragma unroll\n"
+    "        for (int x = 0; x < 2; ++x)\n"
+    "          seen[x] = row < ROWS && (whole || (key + x < KEYS && visible(call, o, row, key + "
+    "x)));\n"
+    "        if (DROPS && (seen[0] || seen[1])) kept_pair(call, o, row, key, keep);\n"
+    "#pragma unroll\n"
+    "        for (int x = 0; x < 2; ++x)\n"
+    "          score_grad(call, o, row, key + x, seen[x], keep[x], lse[i], sum[i], &s[j][2 * i + "
+    "x], "
+    "&dp[j][2 * i + x]);\n"
     "      }\n"
     "#pragma unroll\n"
     "    for (int j = 0; j < OTHERS / 16; ++j) {\n"
@@ -636,6 +653,7 @@ void ptc_cuda_flash(ptc_attention_c_t *self, ptc_kernel_shape_t *out_shape) {
     ptc_str_printf(self->out, "enum { SPLIT = %" PRId64 " };\n", s.forward_split);
     print_entry(self);
     ptc_str_append(self->out, forward_text);
+    ptc_str_append(self->out, forward_end_text);
     const int64_t tiles = num_tiles(self, self->num_rows, s.forward_split);
     *out_shape = ptc_cuda_shape(self->arena, &tiles, 1, 0);
     return;
