@@ -416,8 +416,9 @@ static void print_exact(const ptc_kernel_t *kernel, ptc_arena_t *arena, const op
   const int64_t m = ptc_kernel_extent(kernel, g->m), n = ptc_kernel_extent(kernel, g->n),
                 k = ptc_kernel_extent(kernel, g->k);
   const int64_t tiles_m = (m + 63) / 64, tiles_n = (n + 63) / 64;
+  // Three blocks: left to itself ptxas aims at four, and spills.
   ptc_str_printf(out,
-                 "extern \"C\" __global__ void __launch_bounds__(%d) %s(const ptc_kernel_call_t "
+                 "extern \"C\" __global__ void __launch_bounds__(%d, 3) %s(const ptc_kernel_call_t "
                  "arguments) {\n",
                  PTC_CUDA_THREADS, kernel->name);
   ptc_cuda_start(out, kernel);

@@ -377,6 +377,16 @@ static void test_dropout(void) {
       "  %d = dropout %y, %seed, %step {p = 0.1, path = \"a\"}\n"
       "  return output \"d\" = %d\n}\n"};
   check_program(&program, false, true);
+  // Exact ones of f32, whose registers are few.
+  static const program_t exact = {
+      "dropout, f32",
+      "module \"t\"\ninput @a : f32[m=64, k=256]\ninput @b : f32[k=256, n=256]\n"
+      "input @seed : i64[]\ninput @step : i64[]\ninput @r : f32[m=64, n=256]\n"
+      "func @f(%a = @a, %b = @b, %seed = @seed, %step = @step, %r = @r) {\n"
+      "  %y = einsum %a, %b {over = [k], dims = [m, n]}\n"
+      "  %d = dropout %y, %seed, %step {p = 0.1, path = \"a\"}\n  %s = add %d, %r\n"
+      "  return output \"s\" = %s\n}\n"};
+  check_program(&exact, false, true);
 }
 
 // Needs no NVRTC: what is printed, and what is refused.
