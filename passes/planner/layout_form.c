@@ -93,33 +93,56 @@ static void set_micro_batches(ptc_layout_t *l, int64_t from, int64_t to) {
 }
 
 static void add_peaks(ptc_form_t *form, ptc_arena_t *arena, const ptc_layout_t *l, int back,
-                      double **lives) {
+                      double *const *lives) {
   const int64_t most = form->work->batch / form->replicas;
   const double steps = (double)(most - form->first) / (double)(form->second - form->first);
   for (int32_t i = 0; i < form->out.count; i++) {
-    lines_t *lines = &form->peaks[back][i];
     const int32_t places = l->p->rooms[i].num_places[back];
-    lines->items = PTC_ARENA_ARRAY(arena, line_t, places + 1);
+    lines_t lines = {PTC_ARENA_ARRAY(l->arena, line_t, places + 1), 0};
     const double *live = lives[i];
-    double *now = PTC_ARENA_ARRAY(arena, double, places + 2);
+    double *now = PTC_ARENA_ARRAY(l->arena, double, places + 2);
     ptc_layout_live(l, i, back, now);
-    add_line(lines, (line_t){0, 0}, steps);
-    for (int32_t k = 0; k < places; k++) add_line(lines, (line_t){live[k], now[k]}, steps);
+    add_line(&lines, (line_t){0, 0}, steps);
+    for (int32_t k = 0; k < places; k++) add_line(&lines, (line_t){live[k], now[k]}, steps);
+    form->peaks[back][i] = (lines_t){PTC_ARENA_ARRAY(arena, line_t, lines.count), lines.count};
+    memcpy(form->peaks[back][i].items, lines.items, sizeof(line_t) * (size_t)lines.count);
   }
 }
 
-static void make_room(ptc_form_t *form, ptc_arena_t *arena) {
-  int32_t kernels = 0, nets = 0;
-  for (int32_t i = 0; i < form->at_first.count; i++)
+// Room for the kernels and collectives of |like|.
+static void make_room(const ptc_work_pieces_t *like, ptc_arena_t *arena,
+                      ptc_kernel_work_t **kernels, ptc_net_item_t **nets) {
+  int32_t num_kernels = 0, num_nets = 0;
+  for (int32_t i = 0; i < like->count; i++)
     for (int phase = 0; phase < PTC_WORK_NUM_PHASES; phase++) {
-      const ptc_phase_work_t *work = ptc_piece_phase(&form->at_first.items[i], phase);
+      const ptc_phase_work_t *work = ptc_piece_phase(&like->items[i], phase);
+      num_kernels += work->num_kernels;
+      num_nets += work->num_nets;
+    }
+  *kernels = ptc_arena_alloc_raw(arena, sizeof(**kernels) * (size_t)(num_kernels + 1));
+  *nets = ptc_arena_alloc_raw(arena, sizeof(**nets) * (size_t)(num_nets + 1));
+}
+
+// Out of a layout's own memory.
+static void keep(ptc_arena_t *arena, const ptc_work_pieces_t *from, ptc_work_pieces_t *to) {
+  ptc_kernel_work_t *kernels;
+  ptc_net_item_t *nets;
+  make_room(from, arena, &kernels, &nets);
+  *to = *from;
+  to->items = PTC_ARENA_ARRAY(arena, ptc_piece_t, from->count + 1);
+  for (int32_t i = 0; i < from->count; i++) {
+    to->items[i] = from->items[i];
+    for (int phase = 0; phase < PTC_WORK_NUM_PHASES; phase++) {
+      ptc_phase_work_t *work = ptc_piece_phase(&to->items[i], phase);
+      if (work->num_kernels)
+        memcpy(kernels, work->kernels, sizeof(*kernels) * (size_t)work->num_kernels);
+      if (work->num_nets) memcpy(nets, work->nets, sizeof(*nets) * (size_t)work->num_nets);
+      work->kernels = kernels;
+      work->nets = nets;
       kernels += work->num_kernels;
       nets += work->num_nets;
     }
-  form->kernels = ptc_arena_alloc_raw(arena, sizeof(*form->kernels) * (size_t)(kernels + 1));
-  form->nets = ptc_arena_alloc_raw(arena, sizeof(*form->nets) * (size_t)(nets + 1));
-  form->out = form->at_first;
-  form->out.items = PTC_ARENA_ARRAY(arena, ptc_piece_t, form->at_first.count + 1);
+  }
 }
 
 // The next micro-batch size above |first|, as far as the batch allows: its smallest prime factor times as large.
@@ -129,15 +152,43 @@ static int64_t next_size(int64_t micro_batches, int64_t first) {
   return 0;
 }
 
-static void add_second(ptc_form_t *form, ptc_arena_t *arena, ptc_layout_t *l, int32_t num_nets,
-                       double **lives[2]) {
+static void add_second(ptc_form_t *form, ptc_arena_t *arena, ptc_layout_t *l, int32_t num_nets) {
+  double **lives[2];
+  for (int back = 0; back < 2; back++) {
+    lives[back] = PTC_ARENA_ARRAY(l->arena, double *, form->out.count + 1);
+    for (int32_t i = 0; i < form->out.count; i++) {
+      lives[back][i] = PTC_ARENA_ARRAY(l->arena, double, l->p->rooms[i].num_places[back] + 2);
+      ptc_layout_live(l, i, back, lives[back][i]);
+    }
+  }
   l->num_nets = num_nets;
   set_micro_batches(l, form->first, form->second);
-  ptc_layout_measure(l, form->profile, &form->at_second);
+  ptc_work_pieces_t pieces = {0};
+  ptc_layout_measure(l, form->profile, &pieces);
+  keep(arena, &pieces, &form->at_second);
   for (int back = 0; back < 2; back++) {
     form->peaks[back] = PTC_ARENA_ARRAY(arena, lines_t, form->out.count + 1);
     add_peaks(form, arena, l, back, lives[back]);
   }
+}
+
+static ptc_status_t fill(ptc_form_t *form, ptc_arena_t *arena, ptc_layout_t *l) {
+  if (!l->p->has_micro) return PTC_OK;
+  const char *reason;
+  if (!ptc_layout_begin(l, &reason)) return PTC_INFEASIBLE;
+  if (!ptc_layout_infer(l)) return *l->depends ? PTC_OK : PTC_INFEASIBLE;
+  form->any_dp = !*l->depends && all_on_dp(l);
+  const int32_t num_nets = l->num_nets;
+  ptc_work_pieces_t pieces = {0};
+  ptc_layout_measure(l, form->profile, &pieces);
+  if (l->overflow) return PTC_INFEASIBLE;
+  keep(arena, &pieces, &form->at_first);
+  form->out = form->at_first;
+  form->out.items = PTC_ARENA_ARRAY(arena, ptc_piece_t, form->at_first.count + 1);
+  make_room(&form->at_first, arena, &form->kernels, &form->nets);
+  if (!*l->depends && all_even(l)) form->second = next_size(l->size[PTC_REF_MICRO], 1);
+  if (form->second > 0) add_second(form, arena, l, num_nets);
+  return PTC_OK;
 }
 
 ptc_status_t ptc_layout_form(const ptc_work_t *work, ptc_arena_t *arena, const ptc_choice_t *choice,
@@ -151,34 +202,16 @@ ptc_status_t ptc_layout_form(const ptc_work_t *work, ptc_arena_t *arena, const p
   *out = form;
   form->choice.micro_batch = 1;
   bool depends = false;
+  ptc_arena_t scratch = {0};
   ptc_layout_t l = {.work = work,
                     .w = work->impl,
                     .choice = &form->choice,
-                    .arena = arena,
+                    .arena = &scratch,
                     .depends = &depends,
                     .p = &work->impl->programs[choice->recompute]};
-  if (!l.p->has_micro) return PTC_OK;
-  const char *reason;
-  if (!ptc_layout_begin(&l, &reason)) return PTC_INFEASIBLE;
-  if (!ptc_layout_infer(&l)) return depends ? PTC_OK : PTC_INFEASIBLE;
-  form->any_dp = !depends && all_on_dp(&l);
-  const int32_t num_nets = l.num_nets;
-  ptc_layout_measure(&l, profile, &form->at_first);
-  if (l.overflow) return PTC_INFEASIBLE;
-  make_room(form, arena);
-  form->second = next_size(l.size[PTC_REF_MICRO], 1);
-  if (depends || !all_even(&l)) form->second = 0;
-  if (form->second == 0) return PTC_OK;
-  double **lives[2];
-  for (int back = 0; back < 2; back++) {
-    lives[back] = PTC_ARENA_ARRAY(arena, double *, form->out.count + 1);
-    for (int32_t i = 0; i < form->out.count; i++) {
-      lives[back][i] = PTC_ARENA_ARRAY(arena, double, l.p->rooms[i].num_places[back] + 2);
-      ptc_layout_live(&l, i, back, lives[back][i]);
-    }
-  }
-  add_second(form, arena, &l, num_nets, lives);
-  return PTC_OK;
+  const ptc_status_t status = fill(form, arena, &l);
+  ptc_arena_deinit(&scratch);
+  return status;
 }
 
 bool ptc_form_any_dp(const ptc_form_t *form) { return form->any_dp; }

@@ -49,7 +49,7 @@ typedef struct kept_form_s {
   ptc_form_t *form;  // NULL: there is none
   struct kept_form_s *next;
 } kept_form_t;
-enum { FORM_BUCKETS = 256 };
+enum { FORM_BUCKETS = 256, MOST_FORM_BYTES = 128 << 20 };
 
 typedef struct search_s {
   const ptc_work_t *work;
@@ -122,6 +122,7 @@ static void end_forms(search_t *s) {
   for (int32_t i = 0; i < FORM_BUCKETS; i++)
     for (kept_form_t *f = s->forms[i]; f; f = f->next)
       if (f->form) ptc_form_end(f->form);
+  memset(s->forms, 0, sizeof(s->forms));
   ptc_arena_deinit(&s->form_arena);
 }
 
@@ -678,6 +679,7 @@ static void search_all(search_t *s) {
   if (s->num_layouts > 0) qsort(s->layouts, (size_t)s->num_layouts, sizeof(*s->layouts), by_work);
   for (int32_t i = 0; i < s->num_layouts; i++) {
     if (hopeless(s, s->layouts[i].work)) continue;
+    if (s->form_arena.used_bytes > MOST_FORM_BYTES) end_forms(s);
     try_splits(s, &s->layouts[i]);
   }
 }

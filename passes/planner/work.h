@@ -82,6 +82,7 @@ typedef struct ptc_param_group_s {
       shared_with;  // the first piece that has them, too; -1: none. Counted once where both lie on one stage
 } ptc_param_group_t;
 
+// What of it depends on the micro-batch is read by layout_form.c, too.
 // A stretch of the model that a stage holds whole: what comes before a repeat, one turn of it, what comes after.
 typedef struct ptc_piece_s {
   const char *name;

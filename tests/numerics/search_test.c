@@ -216,6 +216,22 @@ static void try_cuts(const plan_model_t *m, const machine_t *machine, const ptc_
   plan_front_end(&front);
 }
 
+// On so many devices the cheapest token is that of the fastest step.
+static void check_cost(const ptc_work_t *work, const ptc_cluster_t *cluster,
+                       const ptc_stack_t *stack, int64_t devices, const plan_point_t *best,
+                       uint64_t seed) {
+  if (!best || cluster->groups[0].node.device->price_per_hour <= 0) return;
+  ptc_arena_t arena = {0};
+  ptc_search_result_t found;
+  char row[128];
+  const double own = search_value(work, cluster, stack, &ptc_fixed_nothing, devices,
+                                  PTC_OBJECTIVE_COST, &arena, &found);
+  snprintf(row, sizeof(row), "seed %llu, by cost: %.9g s instead of %.9g s",
+           (unsigned long long)seed, found.best.predicted.step_s, best->seconds);
+  UNIT_CHECK(isfinite(own) && near(found.best.predicted.step_s, best->seconds), row);
+  ptc_arena_deinit(&arena);
+}
+
 static void one_case(uint64_t seed, tally_t *tally) {
   const uint64_t own_seed = seed;
   char text[4096], row[768], a[192], b[192];
@@ -295,6 +311,7 @@ static void one_case(uint64_t seed, tally_t *tally) {
       printf("\n  %s", row);
       UNIT_CHECK(names && devices > 16, row);  // there, two sets of names are kept
     }
+    check_cost(m.work, &machine.cluster, stack, devices, best, own_seed);
     plan_front_end(&front);
   }
   plan_model_end(&m);
