@@ -54,6 +54,8 @@ void ptc_cuda_declare(ptc_str_t *out, const ptc_kernel_t *kernel);
 // |linear| (C text, an integer) as `const int i_x = ...;`: the names of ptc_c_scope_init.
 void ptc_cuda_decode(const ptc_c_scope_t *scope, uint32_t mask, const char *linear, int32_t indent,
                      ptc_str_t *out);
+// Device functions: ptc_warp_sum, _max, _argmax, _all, and the same of a block.
+void ptc_cuda_reductions(ptc_str_t *out);
 // Device functions: smem_address, copy16 with commit, wait0 and wait1 (cp.async), ldsm and ldsm_trans (ldmatrix
 // x4), and mma with f32 sums: m16n8k16 of |dtype| bf16 or f16; f32: m16n8k8 of tf32, and round_tf32.
 void ptc_cuda_tensor_core(ptc_str_t *out, ptc_dtype_t dtype);

@@ -657,64 +657,6 @@ static ptc_status_t print_columns(nest_t *nest, ptc_diag_t *diag, ptc_kernel_sha
   return PTC_OK;
 }
 
-static const char reduce_text[] =
-    "template <typename T> static inline T ptc_nan_max(T a, T b) { return (b > a || b != b) ? b : "
-    "a; }\n"
-    // NaN is largest; of equals the first.
-    "template <typename T> static inline void ptc_first_max(T &best, int &place, T x, int i) {\n"
-    "  const bool nan = x != x, best_nan = best != best;\n"
-    "  const bool above = nan ? !best_nan : !best_nan && x > best;\n"
-    "  const bool equal = nan ? best_nan : x == best;\n"
-    "  if (above || (equal && i < place)) best = x, place = i;\n"
-    "}\n"
-    "template <typename T> static inline T ptc_warp_sum(T x) {\n"
-    "  for (int d = 16; d; d /= 2) x += __shfl_xor_sync(~0u, x, d);\n"
-    "  return x;\n"
-    "}\n"
-    "template <typename T> static inline T ptc_warp_max(T x) {\n"
-    "  for (int d = 16; d; d /= 2) x = ptc_nan_max(x, __shfl_xor_sync(~0u, x, d));\n"
-    "  return x;\n"
-    "}\n"
-    "static inline bool ptc_warp_all(bool x) { return __all_sync(~0u, x); }\n"
-    "template <typename T> static inline void ptc_warp_argmax(T &x, int &place) {\n"
-    "  for (int d = 16; d; d /= 2) {\n"
-    "    const T y = __shfl_xor_sync(~0u, x, d);\n"
-    "    const int at = __shfl_xor_sync(~0u, place, d);\n"
-    "    ptc_first_max(x, place, y, at);\n"
-    "  }\n"
-    "}\n"
-    "template <typename T> static inline T ptc_block_sum(T x) {\n"
-    "  __shared__ T parts[8];\n"
-    "  x = ptc_warp_sum(x);\n"
-    "  __syncthreads();\n"
-    "  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;\n"
-    "  __syncthreads();\n"
-    "  T sum = parts[0];\n"
-    "  for (int i = 1; i < 8; ++i) sum += parts[i];\n"
-    "  return sum;\n"
-    "}\n"
-    "template <typename T> static inline T ptc_block_max(T x) {\n"
-    "  __shared__ T parts[8];\n"
-    "  x = ptc_warp_max(x);\n"
-    "  __syncthreads();\n"
-    "  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;\n"
-    "  __syncthreads();\n"
-    "  T most = parts[0];\n"
-    "  for (int i = 1; i < 8; ++i) most = ptc_nan_max(most, parts[i]);\n"
-    "  return most;\n"
-    "}\n"
-    "static inline bool ptc_block_all(bool x) { return __syncthreads_and(x); }\n"
-    "template <typename T> static inline void ptc_block_argmax(T &x, int &place) {\n"
-    "  __shared__ T parts[8];\n"
-    "  __shared__ int places[8];\n"
-    "  ptc_warp_argmax(x, place);\n"
-    "  __syncthreads();\n"
-    "  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x, places[threadIdx.x / 32] = place;\n"
-    "  __syncthreads();\n"
-    "  x = parts[0], place = places[0];\n"
-    "  for (int i = 1; i < 8; ++i) ptc_first_max(x, place, parts[i], places[i]);\n"
-    "}\n";
-
 ptc_status_t ptc_cuda_nest(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kernel_t *kernel,
                            ptc_str_t *out, ptc_kernel_shape_t *out_shape) {
   nest_t nest = {.kernel = kernel, .arena = arena, .out = out};
@@ -740,7 +682,7 @@ ptc_status_t ptc_cuda_nest(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kerne
   analyze(&nest);
   nest.team = columns || nest.num_row > SHORT_ROW ? PTC_CUDA_THREADS : WARP;
   ptc_cuda_prelude(out, kernel);
-  if (reduces) ptc_str_append(out, reduce_text);
+  if (reduces) ptc_cuda_reductions(out);
   ptc_str_printf(out,
                  "extern \"C\" __global__ void __launch_bounds__(%d) %s(const ptc_kernel_call_t "
                  "arguments) {\n",
