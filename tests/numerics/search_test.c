@@ -321,7 +321,7 @@ static void one_case(uint64_t seed, tally_t *tally) {
 static void test_exact(void) {
   uint64_t seed = unit_seed();
   const char *text = getenv("PTC_CASES");
-  const int cases = text ? atoi(text) : 30;
+  const int cases = text ? atoi(text) : 22;
   tally_t tally = {0};
   for (int i = 0; i < cases; i++) {
     one_case(seed, &tally);
