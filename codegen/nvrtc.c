@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/base/library.h"
+
 struct ptc_nvrtc_s {
   void *library;
   int32_t version;
@@ -13,50 +15,10 @@ struct ptc_nvrtc_s {
 #undef PTC_NVRTC
 };
 
-static const char *const library_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-
-// It stays mapped: what it keeps for itself until the process ends must not look lost.
-static const int open_flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-
-// Tries |folder|/NAME for every name (|folder| NULL: the loader's own search), noting what was tried.
-static void *open_in(const char *folder, ptc_str_t *tried) {
-  for (size_t i = 0; i < sizeof library_names / sizeof *library_names; ++i) {
-    ptc_str_t path = {0};
-    if (folder) ptc_str_printf(&path, "%s/", folder);
-    ptc_str_append(&path, library_names[i]);
-    void *library = dlopen(path.data, open_flags);
-    if (!library) ptc_str_printf(tried, "%s%s", tried->len ? ", " : "", path.data);
-    ptc_str_deinit(&path);
-    if (library) return library;
-  }
-  return NULL;
-}
-
-static void *open_library(ptc_str_t *tried) {
-  const char *file = getenv("PTC_NVRTC");
-  if (file) {
-    void *library = dlopen(file, open_flags);
-    if (!library) ptc_str_append(tried, file);
-    return library;
-  }
-  void *library = NULL;
-  const char *folder = getenv("PTC_NVRTC_DIR");
-  if (folder) library = open_in(folder, tried);
-  if (!library) library = open_in(NULL, tried);
-  const char *home = getenv("CUDA_HOME");
-  if (!library && home) {
-    ptc_str_t path = {0};
-    ptc_str_printf(&path, "%s/lib64", home);
-    library = open_in(path.data, tried);
-    ptc_str_deinit(&path);
-  }
-  if (!library) library = open_in("/usr/local/cuda/lib64", tried);
-  return library;
-}
-
 ptc_nvrtc_t *ptc_nvrtc_open(ptc_diag_t *diag) {
   ptc_str_t tried = {0};
-  void *library = open_library(&tried);
+  static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
+  void *library = ptc_library_find(names, "PTC_NVRTC", "PTC_NVRTC_DIR", &tried);
   if (!library) {
     ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "nvrtc-missing",
               "NVRTC, which compiles the CUDA kernels, was not found (tried %s); install the CUDA "

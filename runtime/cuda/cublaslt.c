@@ -5,44 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/base/str.h"
-
-static const char *const library_names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
-                                            "libcublasLt.so"};
-
-// It keeps state of its own: it is never unmapped.
-static void *open_file(const char *path, ptc_str_t *tried) {
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!library) ptc_str_printf(tried, "%s%s", tried->len ? ", " : "", path);
-  return library;
-}
-
-// Tries |folder||below|/NAME for every name (|folder| NULL: the loader's own search).
-static void *open_in(const char *folder, const char *below, ptc_str_t *tried) {
-  void *library = NULL;
-  for (size_t i = 0; i < sizeof library_names / sizeof *library_names && !library; ++i) {
-    ptc_str_t path = {0};
-    if (folder) ptc_str_printf(&path, "%s%s/", folder, below);
-    ptc_str_append(&path, library_names[i]);
-    library = open_file(path.data, tried);
-    ptc_str_deinit(&path);
-  }
-  return library;
-}
+#include "ir/base/library.h"
 
 static void *open_library(ptc_str_t *tried) {
-  const char *file = getenv("PTC_CUBLASLT"), *folder = getenv("PTC_CUBLASLT_DIR"),
-             *home = getenv("CUDA_HOME");
-  if (file) return open_file(file, tried);
+  static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so",
+                                      NULL};
   // It finds the installed driver by itself: beside another one it would work on other memory.
-  if (getenv("PTC_LIBCUDA")) {
+  if (getenv("PTC_LIBCUDA") && !getenv("PTC_CUBLASLT")) {
     ptc_str_append(tried, "PTC_CUBLASLT, since PTC_LIBCUDA names a driver");
     return NULL;
   }
-  void *library = folder ? open_in(folder, "", tried) : NULL;
-  if (!library) library = open_in(NULL, "", tried);
-  if (!library && home) library = open_in(home, "/lib64", tried);
-  return library ? library : open_in("/usr/local/cuda", "/lib64", tried);
+  return ptc_library_find(names, "PTC_CUBLASLT", "PTC_CUBLASLT_DIR", tried);
 }
 
 ptc_cublaslt_t *ptc_cublaslt_open(ptc_diag_t *diag) {

@@ -6,39 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/base/str.h"
-
-static const char *const library_names[] = {"libnccl.so.2", "libnccl.so"};
-
-// It keeps threads of its own: it is never unmapped.
-static void *open_file(const char *path, ptc_str_t *tried) {
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!library) ptc_str_printf(tried, "%s%s", tried->len ? ", " : "", path);
-  return library;
-}
-
-// Tries |folder||below|/NAME for every name (|folder| NULL: the loader's own search).
-static void *open_in(const char *folder, const char *below, ptc_str_t *tried) {
-  void *library = NULL;
-  for (size_t i = 0; i < sizeof library_names / sizeof *library_names && !library; ++i) {
-    ptc_str_t path = {0};
-    if (folder) ptc_str_printf(&path, "%s%s/", folder, below);
-    ptc_str_append(&path, library_names[i]);
-    library = open_file(path.data, tried);
-    ptc_str_deinit(&path);
-  }
-  return library;
-}
-
-static void *open_library(ptc_str_t *tried) {
-  const char *file = getenv("PTC_NCCL"), *folder = getenv("PTC_NCCL_DIR"),
-             *home = getenv("CUDA_HOME");
-  if (file) return open_file(file, tried);
-  void *library = folder ? open_in(folder, "", tried) : NULL;
-  if (!library) library = open_in(NULL, "", tried);
-  if (!library && home) library = open_in(home, "/lib64", tried);
-  return library ? library : open_in("/usr/local/cuda", "/lib64", tried);
-}
+#include "ir/base/library.h"
 
 ptc_nccl_config_t ptc_nccl_config(void) {
   return (ptc_nccl_config_t){.bytes = sizeof(ptc_nccl_config_t),
@@ -61,7 +29,8 @@ static ptc_nccl_t *missing(ptc_diag_t *diag, ptc_nccl_t *nccl, const char *what)
 
 ptc_nccl_t *ptc_nccl_open(ptc_diag_t *diag) {
   ptc_str_t tried = {0};
-  void *library = open_library(&tried);
+  static const char *const names[] = {"libnccl.so.2", "libnccl.so", NULL};
+  void *library = ptc_library_find(names, "PTC_NCCL", "PTC_NCCL_DIR", &tried);
   if (!library)
     ptc_error(diag, (ptc_loc_t){0}, PTC_DEVICE, "nccl-missing",
               "NCCL, by which GPUs exchange data, was not found (tried %s); install it, or the "
