@@ -6,12 +6,7 @@
 # PTC_SHOW=1 prints each kernel. Without NVRTC it says so and passes.
 # Usage: gpusim_counters_test.sh BUILD_FOLDER
 build=${1:?usage: gpusim_counters_test.sh BUILD_FOLDER}
-ptc=$build/ptc
-root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
-export PTC_CACHE=${PTC_CACHE:-$build/kernel-cache}
-passed=0
-failed=0
+. "$(dirname "$0")/../support/gpusim.sh"
 head -c 4000 LICENSE | tr -c 'a-z \n' 'e' >"$root/tokens"
 
 # Columns of |csv|: 1 kernel, 2 calls, 3 FLOP, 4 least bytes. Of the profile: 1 launches, 3 M FLOP outside of mma, 4 M FLOP in
@@ -72,7 +67,7 @@ END {
 }
 END
 
-check() {  # check NAME MODEL SETTINGS...
+check_model() {  # check_model NAME MODEL SETTINGS...
   local name=$1 model=$2
   shift 2
   local settings=()
@@ -89,9 +84,7 @@ check() {  # check NAME MODEL SETTINGS...
   if [ $ok = 1 ]; then
     passed=$((passed + 1))
   else
-    failed=$((failed + 1))
-    echo "FAILED: $name"
-    cat "$root/log"
+    fail "$name"
     grep error "$root/profile"
   fi
   [ -z "${PTC_KEEP:-}" ] || cp -r "$root" "$PTC_KEEP"
@@ -102,14 +95,14 @@ run() {
   local gpt2=(layers=1 d=128 heads=2 seq=128 vocab=512 drop=0 train.batch=2)
   local llama=(layers=1 d=128 heads=2 kv_heads=1 ffn=256 seq=128 vocab=512 train.batch=2)
   case $1 in
-    0) check 'gpt2 bf16' samples/gpt2.ptm "${gpt2[@]}" train.precision=bf16 ;;
-    1) check 'llama3 bf16' samples/llama3.ptm "${llama[@]}" train.precision=bf16 ;;
-    2) check 'gpt2 f32' samples/gpt2.ptm "${gpt2[@]}" train.precision=f32 ;;
-    *) check 'llama3 f32' samples/llama3.ptm "${llama[@]}" train.precision=f32 ;;
+    0) check_model 'gpt2 bf16' samples/gpt2.ptm "${gpt2[@]}" train.precision=bf16 ;;
+    1) check_model 'llama3 bf16' samples/llama3.ptm "${llama[@]}" train.precision=bf16 ;;
+    2) check_model 'gpt2 f32' samples/gpt2.ptm "${gpt2[@]}" train.precision=f32 ;;
+    *) check_model 'llama3 f32' samples/llama3.ptm "${llama[@]}" train.precision=f32 ;;
   esac
 }
 
-seed=${PTC_SEED:-$RANDOM}
+seed=${PTC_SEED:-${PTC_SUITE_SEED:-$RANDOM}}
 echo "PTC_SEED=$seed"
 for ((i = 0; i < ${PTC_CASES:-1} && i < 4; i++)); do run $(((seed + i) % 4)); done
 echo "$passed passed, $failed failed"

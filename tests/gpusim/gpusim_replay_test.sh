@@ -4,22 +4,7 @@
 # goes on. Ends with `N passed, N failed`. Without NVRTC it says so and passes.
 # Usage: gpusim_replay_test.sh BUILD_FOLDER
 build=${1:?usage: gpusim_replay_test.sh BUILD_FOLDER}
-ptc=$build/ptc
-root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
-export PTC_CACHE=${PTC_CACHE:-$build/kernel-cache}
-
-passed=0
-failed=0
-check() {  # check NAME COMMAND... : the log is shown if it fails
-  if "${@:2}" >/dev/null; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    echo "FAILED: $1"
-    cat "$root/log"
-  fi
-}
+. "$(dirname "$0")/../support/gpusim.sh"
 
 head -c 3000 README.md >"$root/tokens"
 small=(layers=1 d=16 heads=2 seq=8 vocab=256 drop=0.1 train.batch=2 train.seed=5)

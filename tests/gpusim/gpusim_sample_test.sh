@@ -4,22 +4,7 @@
 # `N passed, N failed`. Without NVRTC it says so and passes.
 # Usage: gpusim_sample_test.sh BUILD_FOLDER
 build=${1:?usage: gpusim_sample_test.sh BUILD_FOLDER}
-ptc=$build/ptc
-root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
-export PTC_CACHE=${PTC_CACHE:-$build/kernel-cache}
-
-passed=0
-failed=0
-check() {  # check NAME COMMAND...
-  if "${@:2}" >/dev/null; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    echo "FAILED: $1"
-    cat "$root/log"
-  fi
-}
+. "$(dirname "$0")/../support/gpusim.sh"
 settings=()
 for setting in layers=1 d=16 heads=2 seq=8 vocab=256 train.batch=2 train.lr=0.02; do
   settings+=(--set "$setting")

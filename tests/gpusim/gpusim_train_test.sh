@@ -4,18 +4,7 @@
 # precision, by PTC_SEED; PTC_CASES=5 runs all. Without NVRTC it says so and passes.
 # Usage: gpusim_train_test.sh BUILD_FOLDER
 build=${1:?usage: gpusim_train_test.sh BUILD_FOLDER}
-ptc=$build/ptc
-root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
-export PTC_CACHE=${PTC_CACHE:-$build/kernel-cache}
-
-passed=0
-failed=0
-fail() {
-  failed=$((failed + 1))
-  echo "FAILED: $*"
-  cat "$root/log"
-}
+. "$(dirname "$0")/../support/gpusim.sh"
 
 # 4000 bytes with some order in them, so that the loss has something to fall to.
 awk 'BEGIN { s = 7; t = 0
@@ -36,7 +25,7 @@ train() {  # train PLAN TARGET MODEL SETTINGS... : compiles, runs 5 steps
   "$ptc" run "$plan" --data "$root/tokens:bytes" --steps 5 -q "${device[@]}" >>"$root/log" 2>&1
 }
 
-check() {  # check NAME PRECISION BOUND MODEL SETTINGS...
+check_model() {  # check_model NAME PRECISION BOUND MODEL SETTINGS...
   local name=$1 precision=$2 bound=$3 model=$4
   shift 4
   local common=("$@" "train.precision=$precision" train.batch=2 train.seed=5)
@@ -67,11 +56,11 @@ run() {
   local gpt2=(layers=2 d=64 heads=4 seq=32 vocab=256 drop=0.1)
   local llama=(layers=2 d=64 heads=4 kv_heads=2 ffn=96 seq=32 vocab=256)
   case $1 in
-    0) check gpt2 f32 1e-4 samples/gpt2.ptm "${gpt2[@]}" ;;
-    1) check gpt2 bf16 2e-2 samples/gpt2.ptm "${gpt2[@]}" ;;
-    2) check llama3 f32 1e-4 samples/llama3.ptm "${llama[@]}" ;;
-    3) check gpt2 f32 1e-3 samples/gpt2.ptm "${gpt2[@]}" train.f32_matmul=tf32 ;;
-    *) check llama3 bf16 2e-2 samples/llama3.ptm "${llama[@]}" ;;
+    0) check_model gpt2 f32 1e-4 samples/gpt2.ptm "${gpt2[@]}" ;;
+    1) check_model gpt2 bf16 2e-2 samples/gpt2.ptm "${gpt2[@]}" ;;
+    2) check_model llama3 f32 1e-4 samples/llama3.ptm "${llama[@]}" ;;
+    3) check_model gpt2 f32 1e-3 samples/gpt2.ptm "${gpt2[@]}" train.f32_matmul=tf32 ;;
+    *) check_model llama3 bf16 2e-2 samples/llama3.ptm "${llama[@]}" ;;
   esac
 }
 

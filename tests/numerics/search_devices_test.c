@@ -9,33 +9,9 @@
 #include "tests/support/plan_space.h"
 #include "tests/support/unit.h"
 
-static int64_t one_of(uint64_t *seed, const int64_t *values, int32_t count) {
-  return values[unit_random(seed) % (uint64_t)count];
-}
-
 static bool new_model(uint64_t *seed, plan_model_t *m) {
-  static const int64_t widths[] = {256, 1024, 4096}, batches[] = {2, 4, 6, 8};
-  char text[1024];
-  snprintf(text, sizeof(text),
-           "model m(layers = %d, d = %d, seq = %d, vocab = 1000) {\n"
-           "  dim d, b = batch, s = seq, v = vocab\n"
-           "  param wte[v, d], head[d, v] ~ normal(0.02)\n"
-           "  layer mlp(x[b, s, d]) {\n"
-           "    dim f = 4 * d\n"
-           "    param w1[d, f], w2[f, d] ~ normal(0.02)\n"
-           "    u[b, s, f] = x[b, s, d] * w1[d, f]\n"
-           "    y[b, s, d] = gelu(u[b, s, f]) * w2[f, d]\n"
-           "    return y\n  }\n"
-           "  input tokens[b, s] : int from text\n"
-           "  input targets[b, s] : int from text + 1\n"
-           "  x[b, s, d] = wte[tokens[b, s], d]\n"
-           "  repeat layers { x = x + mlp(rmsnorm@n[d](x)) }\n"
-           "  logits[b, s, v] = rmsnorm@nf[d](x)[b, s, d] * head[d, v]\n"
-           "  loss = cross_entropy[v](logits, targets)\n}\n"
-           "train { batch = %d optimizer = adamw(lr = 1e-4) precision = bf16 }\n",
-           2 + (int)(unit_random(seed) % 3), (int)one_of(seed, widths, 3),
-           128 << unit_random(seed) % 4, (int)one_of(seed, batches, 4));
-  return plan_model_text(m, text);
+  static const int64_t batches[] = {2, 4, 6, 8};
+  return plan_model_random(m, seed, 2 + (int)(unit_random(seed) % 3), 1000, batches);
 }
 
 // |devices| in each of |nodes|, of a kind that the catalog has, with |bytes| of memory each.

@@ -51,6 +51,32 @@ bool plan_model_text(plan_model_t *m, const char *text) {
   return ok;
 }
 
+bool plan_model_random(plan_model_t *m, uint64_t *seed, int layers, int vocab,
+                       const int64_t batches[4]) {
+  static const int widths[] = {256, 1024, 4096};
+  const int width = widths[unit_random(seed) % 3], seq = 128 << unit_random(seed) % 4;
+  char text[1024];
+  snprintf(text, sizeof(text),
+           "model m(layers = %d, d = %d, seq = %d, vocab = %d) {\n"
+           "  dim d, b = batch, s = seq, v = vocab\n"
+           "  param wte[v, d], head[d, v] ~ normal(0.02)\n"
+           "  layer mlp(x[b, s, d]) {\n"
+           "    dim f = 4 * d\n"
+           "    param w1[d, f], w2[f, d] ~ normal(0.02)\n"
+           "    u[b, s, f] = x[b, s, d] * w1[d, f]\n"
+           "    y[b, s, d] = gelu(u[b, s, f]) * w2[f, d]\n"
+           "    return y\n  }\n"
+           "  input tokens[b, s] : int from text\n"
+           "  input targets[b, s] : int from text + 1\n"
+           "  x[b, s, d] = wte[tokens[b, s], d]\n"
+           "  repeat layers { x = x + mlp(rmsnorm@n[d](x)) }\n"
+           "  logits[b, s, v] = rmsnorm@nf[d](x)[b, s, d] * head[d, v]\n"
+           "  loss = cross_entropy[v](logits, targets)\n}\n"
+           "train { batch = %d optimizer = adamw(lr = 1e-4) precision = bf16 }\n",
+           layers, width, seq, vocab, (int)batches[unit_random(seed) % 4]);
+  return plan_model_text(m, text);
+}
+
 void plan_model_end(plan_model_t *m) {
   if (m->module) ptc_module_destroy(m->module);
   ptc_arena_deinit(&m->arena);

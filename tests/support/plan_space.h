@@ -18,6 +18,9 @@ typedef struct plan_model_s {
 // where it has no work. plan_model_end in both cases.
 bool plan_model_text(plan_model_t *m, const char *text);
 bool plan_model_file(plan_model_t *m, const char *path, const ptc_override_t *overrides, int count);
+// A stack of |layers| feed-forward layers in bf16, with random widths, lengths and batch (one of |batches|).
+bool plan_model_random(plan_model_t *m, uint64_t *seed, int layers, int vocab,
+                       const int64_t batches[4]);
 void plan_model_end(plan_model_t *m);
 
 // The names of |text|, separated by spaces, that |work| has.
