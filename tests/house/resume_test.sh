@@ -67,7 +67,11 @@ run_killed() {  # run_killed PLAN RUN SECONDS WHO
   sleep "$3"
   if [ "$4" = one ]; then
     victim=$(pgrep -P $pid | shuf -n 1 --random-source=<(yes "$seed$3"))
-    [ -n "$victim" ] && kill -KILL "$victim" 2>/dev/null || return 2
+    if [ -z "$victim" ] || ! kill -KILL "$victim" 2>/dev/null; then  # it has begun none, or they have ended
+      kill -KILL -- -$pid 2>/dev/null
+      wait $pid 2>/dev/null
+      return 2
+    fi
   else
     # With its group: also ranks that it has just begun.
     kill -KILL -- -$pid 2>/dev/null || return 2
