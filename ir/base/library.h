@@ -6,7 +6,8 @@
 
 // Opens the first that loads: the file that the environment variable |file| names, and nothing else, if it is set; else of
 // |names| (best first, NULL ends them) one in the folder of the variable |folder|, where the loader looks, in
-// $CUDA_HOME/lib64, in /usr/local/cuda/lib64. It stays mapped until the process ends: such libraries keep threads
+// $CUDA_HOME/lib64, in /usr/local/cuda/lib64, in the nvidia-* packages of Python (of $VIRTUAL_ENV, the user, the system).
+// It stays mapped until the process ends: such libraries keep threads
 // and state of their own. Returns dlopen's handle; NULL: none, and |tried| lists what was tried.
 void *ptc_library_find(const char *const *names, const char *file, const char *folder,
                        ptc_str_t *tried);
