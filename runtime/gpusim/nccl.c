@@ -156,11 +156,12 @@ static int run_item(void *arg, char *report) {
     if (item->entries[i].op->done) sim_nccl_op_leave(comm->clique, item->entries[i].op);
     --comm->num_items;
   }
+  // Each clique after the last entry that speaks of it: it may go, and its members with it.
   for (int32_t i = 0; i < item->num_entries; ++i) {
-    bool seen = false;
-    for (int32_t j = 0; j < i; ++j)
-      seen |= item->entries[j].comm->clique == item->entries[i].comm->clique;
-    if (!seen) free_clique(item->entries[i].comm->clique);
+    bool again = false;
+    for (int32_t j = i + 1; j < item->num_entries; ++j)
+      again |= item->entries[j].comm->clique == item->entries[i].comm->clique;
+    if (!again) free_clique(item->entries[i].comm->clique);
   }
   return unlock(code);
 }

@@ -122,17 +122,25 @@ DEED(other_tag) { return exchange(rank, diag, s, 4 * s->count, 6); }
 DEED(leave) { return IS_ODD ? PTC_OK : SUM(PTC_F32, s->count); }
 
 // Eight sums, queued at once.
-static ptc_status_t sums(gpu_rank_t *rank, ptc_diag_t *diag, const seeded_t *s) {
+static ptc_status_t sum_parts(gpu_rank_t *rank, ptc_diag_t *diag, const seeded_t *s,
+                              int32_t num_parts) {
   const int64_t bytes = 4 * s->count;
-  ptc_collective_part_t part = {{1, bytes, bytes}, {1, bytes, bytes}};
+  const ptc_collective_part_t part = {{1, bytes, bytes}, {1, bytes, bytes}};
+  ptc_collective_part_t parts[2] = {part, part};
   const ptc_collective_t sum = {
-      .kind = PTC_COLLECTIVE_ALL_REDUCE, .dtype = PTC_F32, .num_parts = 1, .parts = &part};
-  void *memory = rank->memory.alloc(rank->memory.arg, (size_t)bytes);
-  void *const args[2] = {memory, memory};
+      .kind = PTC_COLLECTIVE_ALL_REDUCE, .dtype = PTC_F32, .num_parts = num_parts, .parts = parts};
+  void *args[4];
+  for (int32_t i = 0; i < num_parts; i++)
+    args[2 * i] = args[2 * i + 1] = rank->memory.alloc(rank->memory.arg, (size_t)bytes);
   for (int i = 0; i < 8; i++)
     PTC_TRY(ptc_comm_collective(rank->comm, diag, PTC_COMM_WORLD, &sum, args));
   return finish(rank, diag);
 }
+static ptc_status_t sums(gpu_rank_t *rank, ptc_diag_t *diag, const seeded_t *s) {
+  return sum_parts(rank, diag, s, 1);
+}
+// Two operations of a communicator in one group.
+DEED(pairs) { return sum_parts(rank, diag, s, 2); }
 DEED(no_memory) {
   uint64_t address;
   for (int i = 0; i < 8; i++) PTC_TRY(rank->device->allocate(rank->device, diag, 0, 64, &address));
@@ -168,6 +176,7 @@ static const deed_t deeds[] = {
     {"abort", give_up, {"the data end here"}, NULL},
     {"late", late, {"has waited", "for rank"}, NULL},
     {"nccl", sums, {"the connection has failed (injected)"}, "nccl:%d:4"},
+    {"nccl in a group", pairs, {"the connection has failed (injected)"}, "nccl:%d:4"},
     {"memory", no_memory, {"cuMemAlloc: out of memory"}, "memory:%d:7"},
 };
 
