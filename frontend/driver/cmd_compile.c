@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "frontend/driver/commands.h"
@@ -20,6 +19,7 @@
 #include "frontend/driver/sample_plan.h"
 #include "frontend/driver/units.h"
 #include "frontend/driver/why.h"
+#include "ir/base/clock.h"
 #include "ir/text.h"
 #include "passes/parallel.h"
 
@@ -341,27 +341,20 @@ static ptc_status_t build_objects(ptc_module_t *module, const ptc_emitted_t *emi
   return status;
 }
 
-static double seconds_since(const struct timespec *begin) {
-  struct timespec end;
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  return (double)(end.tv_sec - begin->tv_sec) + 1e-9 * (double)(end.tv_nsec - begin->tv_nsec);
-}
-
 // |count| plans, of one module each.
 static ptc_status_t finish_plans(const arguments_t *args, ptc_module_t *const *modules,
                                  const ptc_emitted_t *emitted, int32_t count, const char *output,
-                                 const struct timespec *begin) {
+                                 double begin_s) {
   if (output) PTC_TRY(ptc_emit_write_stages(modules, emitted, count, args->why_text, output));
   for (int32_t s = 0; s < count && !args->common.quiet; s++)
-    print_plan(emitted[s].plan, output, seconds_since(begin));
+    print_plan(emitted[s].plan, output, ptc_now_s() - begin_s);
   for (int32_t s = 0; s < count && output; s++)
     PTC_TRY(build_objects(modules[s], &emitted[s], args->common.quiet));
   return PTC_OK;
 }
 
 static ptc_status_t make_stages(const arguments_t *args, ptc_pass_ctx_t *ctx,
-                                const ptc_module_t *module, const char *output,
-                                const struct timespec *begin) {
+                                const ptc_module_t *module, const char *output, double begin_s) {
   ptc_stages_t *stages;
   PTC_TRY(ptc_split_stages(ctx, module, &stages));
   ptc_stages_add_axis(stages);
@@ -372,7 +365,7 @@ static ptc_status_t make_stages(const arguments_t *args, ptc_pass_ctx_t *ctx,
   for (int32_t s = 0; s < count && status == PTC_OK; s++)
     status = ptc_emit_stage(ctx, stages, s, args->target, &emitted[s]);
   if (status == PTC_OK && !ctx->stopped)
-    status = finish_plans(args, stages->modules, emitted, count, output, begin);
+    status = finish_plans(args, stages->modules, emitted, count, output, begin_s);
   for (int32_t s = 0; s < count; s++) ptc_emitted_deinit(&emitted[s]);
   free(emitted);
   ptc_stages_destroy(stages);
@@ -381,15 +374,15 @@ static ptc_status_t make_stages(const arguments_t *args, ptc_pass_ctx_t *ctx,
 
 // The module went through the pipeline. |output|: where the plan goes, or NULL.
 static ptc_status_t make_plan(arguments_t *args, ptc_pass_ctx_t *ctx, ptc_module_t *module,
-                              const char *output, const struct timespec *begin) {
+                              const char *output, double begin_s) {
   if (output) PTC_TRY(ptc_emit_check_output(module->diag, output));
   ptc_parallel_t parallel;
   PTC_TRY(ptc_parallel_read(module, &parallel));
-  if (parallel.size[PTC_AXIS_PP] > 1) return make_stages(args, ctx, module, output, begin);
+  if (parallel.size[PTC_AXIS_PP] > 1) return make_stages(args, ctx, module, output, begin_s);
   ptc_emitted_t emitted;
   PTC_TRY(ptc_emit(ctx, module, args->target, &emitted));
   if (!emitted.plan) return PTC_OK;
-  const ptc_status_t status = finish_plans(args, &module, &emitted, 1, output, begin);
+  const ptc_status_t status = finish_plans(args, &module, &emitted, 1, output, begin_s);
   ptc_emitted_deinit(&emitted);
   return status;
 }
@@ -431,7 +424,7 @@ static ptc_status_t report_plan(arguments_t *args, ptc_module_t *module, bool wr
 
 static ptc_status_t run_passes(arguments_t *args, ptc_module_t *module, const char *const *files,
                                int32_t num_files, const ptc_lower_options_t *options,
-                               const struct timespec *begin) {
+                               double begin_s) {
   ptc_pass_ctx_t ctx;
   args->pass.print_to = stdout;
   args->pass.print_locations = !args->no_loc;
@@ -451,7 +444,7 @@ static ptc_status_t run_passes(arguments_t *args, ptc_module_t *module, const ch
     const char *output = args->output;
     if (!output && !args->plan_only) output = default_output(module, files[0], &module->arena);
     if (args->plan_only) output = NULL;
-    status = make_plan(args, &ctx, module, output, begin);
+    status = make_plan(args, &ctx, module, output, begin_s);
     if (output && status == PTC_OK && !ctx.stopped && !ptc_plan_target_is_cuda(args->target))
       ptc_sample_plan_write(files, num_files, options, args->target, output);
   } else if (status == PTC_OK && !args->common.quiet) {
@@ -482,8 +475,7 @@ static ptc_status_t find_planner(arguments_t *args, ptc_diag_t *diag, const ptc_
 // |ast| is that of |module|.
 static ptc_status_t compile_module(arguments_t *args, const ptc_ast_t *ast, ptc_module_t *module,
                                    const char *const *files, int32_t num_files,
-                                   const ptc_lower_options_t *options,
-                                   const struct timespec *begin) {
+                                   const ptc_lower_options_t *options, double begin_s) {
   if (args->check) return PTC_OK;
   if (args->print_lowered) print_module(module, !args->no_loc);
   if (args->pass.stop_after && strcmp(args->pass.stop_after, "lower") == 0) {
@@ -492,7 +484,7 @@ static ptc_status_t compile_module(arguments_t *args, const ptc_ast_t *ast, ptc_
   }
   ptc_arena_t arena = {0};
   ptc_status_t status = find_planner(args, module->diag, ast, &arena);
-  if (status == PTC_OK) status = run_passes(args, module, files, num_files, options, begin);
+  if (status == PTC_OK) status = run_passes(args, module, files, num_files, options, begin_s);
   free(args->why_text);
   ptc_arena_deinit(&arena);
   return status;
@@ -500,8 +492,7 @@ static ptc_status_t compile_module(arguments_t *args, const ptc_ast_t *ast, ptc_
 
 static ptc_status_t compile(arguments_t *args, ptc_diag_t *diag, const char *const *files,
                             int32_t num_files) {
-  struct timespec begin;
-  clock_gettime(CLOCK_MONOTONIC, &begin);
+  const double begin_s = ptc_now_s();
   ptc_lower_options_t options = {.overrides = args->common.overrides,
                                  .num_overrides = args->common.num_overrides,
                                  .parallel = args->parallel,
@@ -511,7 +502,7 @@ static ptc_status_t compile(arguments_t *args, ptc_diag_t *diag, const char *con
   ptc_module_t *module;
   ptc_status_t status = ptc_compile_files_into(diag, &ast, files, num_files, &options, &module);
   if (status == PTC_OK && module)
-    status = compile_module(args, &ast, module, files, num_files, &options, &begin);
+    status = compile_module(args, &ast, module, files, num_files, &options, begin_s);
   else if (status == PTC_OK && !args->check)
     status = ptc_error(diag, (ptc_loc_t){.file = files[0]}, PTC_INVALID_INPUT, "no-model",
                        "there is no model to compile; add a file with `model NAME(...) { ... }`");

@@ -5,24 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "frontend/driver/units.h"
+#include "ir/base/clock.h"
 #include "runtime/cpu/memory_map.h"
 
 static const double terminal_interval = 0.1, plain_interval = 5;
 static const int64_t noticed_bytes = 256 << 20;
 
-double ptc_progress_now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 void ptc_progress_init(ptc_progress_t *progress, bool quiet, int64_t first_step, int64_t num_steps,
                        int64_t tokens_per_step) {
-  const double now = ptc_progress_now();
+  const double now = ptc_now_s();
   *progress = (ptc_progress_t){.quiet = quiet,
                                .terminal = isatty(STDERR_FILENO),
                                .first_step = first_step,
@@ -54,7 +48,7 @@ void ptc_progress_memory(bool quiet, int64_t bytes) {
 }
 
 void ptc_progress_step(ptc_progress_t *progress, int64_t num_done, double loss, bool force) {
-  const double now = ptc_progress_now(),
+  const double now = ptc_now_s(),
                interval = progress->terminal ? terminal_interval : plain_interval;
   const bool last = force || num_done == progress->num_steps;
   const bool first = num_done == progress->first_step + 1;

@@ -15,9 +15,6 @@ typedef struct ptc_progress_s {
   double tokens_per_s;  // lately
 } ptc_progress_t;
 
-// Seconds of a clock that never goes back.
-double ptc_progress_now(void);
-
 // Steps [first_step, num_steps) are to come.
 void ptc_progress_init(ptc_progress_t *progress, bool quiet, int64_t first_step, int64_t num_steps,
                        int64_t tokens_per_step);

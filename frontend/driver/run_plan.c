@@ -12,6 +12,7 @@
 #include "frontend/driver/profile_report.h"
 #include "frontend/driver/progress.h"
 #include "frontend/driver/run_state.h"
+#include "ir/base/clock.h"
 #include "runtime/agree.h"
 #include "runtime/cpu/memory_map.h"
 #include "runtime/metrics.h"
@@ -157,24 +158,24 @@ static ptc_status_t record_step(run_t *run, double seconds) {
       .num_metrics = metrics.count,
       .lr = lr,
       .tokens_per_s = (double)run->progress.tokens_per_step / fmax(seconds, 1e-9),
-      .seconds = ptc_progress_now() - run->begin,
+      .seconds = ptc_now_s() - run->begin,
       .peak_bytes = ptc_memory_peak()};
   return ptc_metrics_write(session->diag, &run->metrics, &record);
 }
 
 static ptc_status_t one_step(run_t *run) {
   ptc_session_t *session = run->session;
-  const double begin = ptc_progress_now();
+  const double begin = ptc_now_s();
   int64_t samples;
   PTC_TRY(ptc_session_fill(session, run->data, run->step, &samples));
-  const double filled = ptc_progress_now();
+  const double filled = ptc_now_s();
   ptc_status_t status = ptc_executor_run(session->diag, session->executor, session->train);
   if (status != PTC_OK) {
     ptc_note(session->diag, (ptc_loc_t){0}, "in step %" PRId64, run->step + 1);
     return status;
   }
   run->loss = ptc_session_loss(session, session->train);
-  run->measured_s += ptc_progress_now() - filled;
+  run->measured_s += ptc_now_s() - filled;
   run->num_measured++;
   if (run->options->profile && !run->has_loss && run->step + 1 < run->num_steps) {
     // In the first step the system still hands out the memory: it is not counted where others follow.
@@ -188,7 +189,7 @@ static ptc_status_t one_step(run_t *run) {
   run->step++;
   const bool bad = !isfinite(run->loss);
   ptc_progress_step(&run->progress, run->step, run->loss, bad && !run->options->keep_going);
-  if (ptc_session_is_root(session)) PTC_TRY(record_step(run, ptc_progress_now() - begin));
+  if (ptc_session_is_root(session)) PTC_TRY(record_step(run, ptc_now_s() - begin));
   if (!bad || run->options->keep_going) return PTC_OK;
   return ptc_error(session->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "non-finite-loss",
                    "the loss of step %" PRId64
@@ -310,7 +311,7 @@ ptc_status_t ptc_run_plan(ptc_session_t *session, const ptc_run_plan_options_t *
                .quiet = options->quiet || !ptc_session_is_root(session),
                .saved_step = -1,
                .metrics.fd = -1,
-               .begin = ptc_progress_now()};
+               .begin = ptc_now_s()};
   ptc_status_t status = train(&run);
   ptc_metrics_close(&run.metrics);
   ptc_data_close(run.data);

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "frontend/driver/token_data.h"
+#include "ir/base/clock.h"
 
 enum { MAX_VAL_BATCHES = 32 };
 
@@ -19,12 +19,6 @@ typedef struct train_s {
   ptc_token_data_t data, val;
   uint64_t seed;
 } train_t;
-
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static ptc_status_t fail(const train_t *t, const char *id, const char *what) {
   return ptc_error(t->module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, id, "%s", what);
@@ -69,13 +63,13 @@ static ptc_status_t train(train_t *t) {
   if (!func) return fail(t, "unknown-function", "the module has no function \"train\"");
   const bool terminal = isatty(STDERR_FILENO);
   const int64_t tokens = tokens_per_step(t->module), steps = t->options->steps;
-  const double interval = terminal ? 0.1 : 2, begin = now();
+  const double interval = terminal ? 0.1 : 2, begin = ptc_now_s();
   double shown_at = begin;
   int64_t shown_steps = 0, samples;
   for (int64_t step = 0; step < steps; step++) {
     PTC_TRY(ptc_token_data_fill(&t->data, t->interp, t->module, t->seed, step, &samples));
     PTC_TRY(ptc_interp_run(t->interp, "train"));
-    const double loss = loss_of(t, func), at = now();
+    const double loss = loss_of(t, func), at = ptc_now_s();
     const bool last = step + 1 == steps, bad = !isfinite(loss);
     if (!t->options->quiet && (step == 0 || last || bad || at - shown_at >= interval)) {
       double rate = (double)((step + 1 - shown_steps) * tokens) / fmax(at - shown_at, 1e-9);

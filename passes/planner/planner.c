@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
+#include "ir/base/clock.h"
 #include "ir/base/str.h"
 #include "passes/planner/cuts.h"
 #include "passes/split_stages.h"
@@ -67,12 +67,6 @@ void ptc_choice_print(const ptc_work_t *work, const ptc_choice_t *choice, ptc_st
 }
 
 // --- choosing
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static ptc_status_t no_room(const ptc_planner_t *p, ptc_module_t *module) {
   const ptc_candidate_t *best = &p->found.best;
@@ -192,12 +186,12 @@ static ptc_status_t check_network(const ptc_planner_t *p, ptc_module_t *module, 
 
 ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
   if (!planner->stack) planner->stack = ptc_stack_find("ptc");
-  const double begin = now();
+  const double begin = ptc_now_s();
   PTC_TRY(ptc_work_new(module, planner->arena, &planner->work));
   read_fixed(module, planner->work, &planner->fixed);
   read_cuts(planner, module);
   const int64_t world = ptc_attrs_int(&module->config, "world", planner->cluster->num_devices);
-  planner->seconds[0] = now() - begin;
+  planner->seconds[0] = ptc_now_s() - begin;
   if (world > planner->cluster->num_devices)
     return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "no-mesh",
                      "%" PRId64 " ranks are asked for, but cluster \"%s\" has %" PRId64 " devices",
@@ -210,7 +204,7 @@ ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
         "), and to be as small as possible: leave out --world or the objective devices",
         world);
   const ptc_status_t status = search(planner, world);
-  planner->seconds[1] = now() - begin - planner->seconds[0];
+  planner->seconds[1] = ptc_now_s() - begin - planner->seconds[0];
   if (status == PTC_INFEASIBLE)
     return ptc_error(module->diag, (ptc_loc_t){0}, PTC_INFEASIBLE, "no-mesh",
                      "no split of %" PRId64 " devices is possible for a batch of %" PRId64

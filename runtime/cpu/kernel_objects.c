@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ir/base/clock.h"
 #include "ir/base/str.h"
 #include "runtime/cpu/compiler.h"
 #include "runtime/cpu/cores.h"
@@ -51,12 +52,6 @@ typedef struct job_s {
   build_t *build;
   int32_t number;
 } job_t;
-
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static char *work_path(const build_t *build, int32_t source, const char *suffix) {
   ptc_str_t path = {0};
@@ -126,7 +121,7 @@ static ptc_status_t run_jobs(ptc_diag_t *diag, build_t *build,
   if (num_jobs > MAX_JOBS) num_jobs = MAX_JOBS;
   if (num_jobs > build->num_missing) num_jobs = build->num_missing;
   const bool terminal = isatty(STDERR_FILENO);
-  const double begin = now();
+  const double begin = ptc_now_s();
   if (options->progress && !terminal)
     fprintf(stderr, "compiling %d kernels\n", (int)build->num_missing);
   pthread_t threads[MAX_JOBS];
@@ -164,7 +159,8 @@ static ptc_status_t run_jobs(ptc_diag_t *diag, build_t *build,
     return ptc_error(diag, (ptc_loc_t){0}, PTC_IO, "compile-cancelled",
                      "interrupted while compiling kernels");
   if (options->progress && build->failed < 0)
-    fprintf(stderr, "compiled %d kernels in %.1f s\n", (int)build->num_missing, now() - begin);
+    fprintf(stderr, "compiled %d kernels in %.1f s\n", (int)build->num_missing,
+            ptc_now_s() - begin);
   return PTC_OK;
 }
 

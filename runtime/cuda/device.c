@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ir/base/clock.h"
 #include "ir/base/vec.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/products.h"
@@ -64,12 +65,6 @@ enum { TURNS_AWAKE = 500, TURNS_PER_LOOK = 32, DRAIN_MS = 2000 };
 #define CU(device, diag, name, ...) \
   PTC_TRY(ptc_cuda_check((device)->driver, (diag), (device)->driver->name(__VA_ARGS__), "cu" #name))
 
-static double now_s(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static void rest(int64_t turn) {
   if (turn < TURNS_AWAKE)
     sched_yield();
@@ -83,13 +78,13 @@ static ptc_status_t wait_for_stream(cuda_device_t *device, ptc_diag_t *diag, int
     CU(device, diag, StreamSynchronize, device->streams[stream]);
     return PTC_OK;
   }
-  const double begin_s = now_s();
+  const double begin_s = ptc_now_s();
   for (int64_t turn = 0;; turn++) {
     const int code = device->driver->StreamQuery(device->streams[stream]);
     if (code != PTC_CUDA_NOT_READY)
       return ptc_cuda_check(device->driver, diag, code, "cuStreamQuery");
     if (turn % TURNS_PER_LOOK == TURNS_PER_LOOK - 1) {
-      const ptc_status_t status = device->watch(device->watch_arg, diag, now_s() - begin_s);
+      const ptc_status_t status = device->watch(device->watch_arg, diag, ptc_now_s() - begin_s);
       device->failed |= status != PTC_OK;
       PTC_TRY(status);
     }
@@ -315,10 +310,10 @@ static void set_watch(ptc_device_t *base, ptc_device_watch_fn_t watch, void *arg
 // After a failed wait the device may hang, and each call that frees something would wait for it, forever: what it has
 // is then left to the end of the process.
 static bool is_drained(const cuda_device_t *device) {
-  const double begin_s = now_s();
+  const double begin_s = ptc_now_s();
   for (int32_t i = 0; i < device->num_streams && device->failed; i++)
     while (device->driver->StreamQuery(device->streams[i]) == PTC_CUDA_NOT_READY) {
-      if (now_s() - begin_s > 1e-3 * DRAIN_MS) return false;
+      if (ptc_now_s() - begin_s > 1e-3 * DRAIN_MS) return false;
       rest(TURNS_AWAKE);
     }
   return true;

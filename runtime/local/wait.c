@@ -16,6 +16,7 @@
 #include <immintrin.h>
 #endif
 
+#include "ir/base/clock.h"
 #include "runtime/local/local_impl.h"
 
 enum { NUM_YIELDS = 8, LOOK_UP_MS = 50, DESCRIPTION = 400 };
@@ -48,12 +49,6 @@ static void sleep_on(ptc_local_signal_t *signal, uint64_t value) {
   if (count < value)
     syscall(SYS_futex, low_half(signal), FUTEX_WAIT, (uint32_t)count, &time, NULL, 0);
   atomic_fetch_sub(&signal->num_sleeping, 1);
-}
-
-static double now_s(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 static bool has_reached(ptc_local_signal_t *signal, uint64_t value) {
@@ -191,7 +186,7 @@ static ptc_status_t look_up(ptc_local_t *local, ptc_diag_t *diag, ptc_local_sign
   int32_t ranks[PTC_LOCAL_MAX_WORLD];
   const int32_t count = find_circle(local, ranks, world->size);
   if (count > 0) return report_circle(local, diag, ranks, count);
-  if (local->limit_s <= 0 || now_s() - start_s < local->limit_s) return PTC_OK;
+  if (local->limit_s <= 0 || ptc_now_s() - start_s < local->limit_s) return PTC_OK;
   describe(local, local->comm.rank, mine);
   describe(local, peer, theirs);
   uint64_t num_waits;
@@ -199,7 +194,7 @@ static ptc_status_t look_up(ptc_local_t *local, ptc_diag_t *diag, ptc_local_sign
   char rest[64] = "";
   if (third >= 0) snprintf(rest, sizeof rest, ", which waits for rank %d", third);
   return ptc_local_fail(local, diag, PTC_COMM_STUCK, "%s has waited %.3g s for %s%s", mine,
-                        now_s() - start_s, theirs, rest);
+                        ptc_now_s() - start_s, theirs, rest);
 }
 
 // A rank that has left has done its part: whoever needs more of it finds out in a wait.
@@ -219,7 +214,7 @@ ptc_status_t ptc_local_poll(ptc_comm_t *comm, ptc_diag_t *diag) {
 static ptc_status_t wait_long(ptc_local_t *local, ptc_diag_t *diag, ptc_local_signal_t *signal,
                               uint64_t value, int32_t peer) {
   ptc_local_record_t *record = &local->world->records[local->comm.rank];
-  const double start_s = now_s();
+  const double start_s = ptc_now_s();
   atomic_store(&record->peer, peer);
   atomic_store(&record->signal, (uint64_t)((char *)signal - (char *)local->world));
   atomic_store(&record->value, value);
@@ -228,10 +223,10 @@ static ptc_status_t wait_long(ptc_local_t *local, ptc_diag_t *diag, ptc_local_si
   bool first = true;
   double looked_s = start_s;
   while (!has_reached(signal, value)) {
-    if (!first && now_s() - looked_s > 0.5e-3 * LOOK_UP_MS) {
+    if (!first && ptc_now_s() - looked_s > 0.5e-3 * LOOK_UP_MS) {
       status = look_up(local, diag, signal, value, peer, start_s);
       if (status != PTC_OK) break;
-      looked_s = now_s();
+      looked_s = ptc_now_s();
     }
     first = false;
     sleep_on(signal, value);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/base/clock.h"
 #include "runtime/mpi/mpi_impl.h"
 #include "runtime/staged.h"
 
@@ -161,7 +162,7 @@ ptc_status_t ptc_mpi_recv_message(ptc_comm_t *comm, ptc_diag_t *diag, int32_t pe
   int64_t done = 0;
   do {
     const int64_t part = part_at(bytes, done);
-    const double start_s = ptc_mpi_now_s();
+    const double start_s = ptc_now_s();
     int found = 0, from;
     int64_t sent = 0;
     for (int64_t turn = 0;; turn++) {
@@ -194,7 +195,7 @@ static const double patience_s = 2;
 static bool finishes(ptc_mpi_t *mpi, int request, double start_s) {
   int done = 0;
   while (mpi->module->test(mpi->state, request, &done) == 0 && !done)
-    if (ptc_mpi_now_s() - start_s > patience_s) return false;
+    if (ptc_now_s() - start_s > patience_s) return false;
   return done;
 }
 
@@ -207,7 +208,7 @@ static void say_farewell(ptc_mpi_t *mpi, double start_s) {
   for (int32_t r = 0; r < mpi->comm.world; r++) {
     int found = r == mpi->comm.rank, from;
     int64_t bytes;
-    while (!found && ptc_mpi_now_s() - start_s < patience_s)
+    while (!found && ptc_now_s() - start_s < patience_s)
       if (mpi->module->probe(mpi->state, PTC_MPI_CONTROL, r, PTC_MPI_FAREWELL_TAG, &from, &bytes,
                              &found) != 0)
         return;
@@ -217,7 +218,7 @@ static void say_farewell(ptc_mpi_t *mpi, double start_s) {
 }
 
 void ptc_mpi_flush(ptc_mpi_t *mpi) {
-  const double start_s = ptc_mpi_now_s();
+  const double start_s = ptc_now_s();
   for (int32_t i = 0; i < mpi->num_sent; i++)
     if (!mpi->sent[i].data || finishes(mpi, ptc_mpi_sent(mpi, i), start_s))
       free(mpi->sent[i].data);  // else MPI still has it

@@ -69,7 +69,6 @@ static inline int ptc_mpi_sent(const ptc_mpi_t *mpi, int32_t i) {
 
 // --- wait.c
 
-double ptc_mpi_now_s(void);
 // PTC_OK if |code| is 0, else ends the run: "mpi-failed", or "comm-lost" of a module with a state, with what was tried.
 ptc_status_t ptc_mpi_try(ptc_mpi_t *mpi, ptc_diag_t *diag, int code, const char *what);
 // PTC_OK, or the diagnostic that the run has ended.

@@ -6,15 +6,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "ir/base/clock.h"
 #include "runtime/mpi/mpi_impl.h"
 
 enum { TURNS_AWAKE = 2000, TURNS_PER_LOOK = 64 };
-
-double ptc_mpi_now_s(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static void end_run(ptc_mpi_t *mpi, ptc_comm_end_t end, const char *text) {
   if (mpi->has_ended) return;
@@ -97,7 +92,7 @@ ptc_status_t ptc_mpi_turn(ptc_mpi_t *mpi, ptc_diag_t *diag, int32_t peer, double
   if (turn % TURNS_PER_LOOK == TURNS_PER_LOOK - 1) {
     look_for_notice(mpi);
     if (mpi->has_ended) return report(mpi, diag);
-    const double waited_s = ptc_mpi_now_s() - start_s;
+    const double waited_s = ptc_now_s() - start_s;
     if (mpi->limit_s > 0 && waited_s > mpi->limit_s)
       return ptc_mpi_fail(mpi, diag, PTC_COMM_STUCK, "rank %d%s%s has waited %.3g s for rank %d",
                           mpi->comm.rank, mpi->context[0] ? " at " : "", mpi->context, waited_s,
@@ -111,7 +106,7 @@ ptc_status_t ptc_mpi_turn(ptc_mpi_t *mpi, ptc_diag_t *diag, int32_t peer, double
 }
 
 ptc_status_t ptc_mpi_wait(ptc_mpi_t *mpi, ptc_diag_t *diag, int request, int32_t peer) {
-  const double start_s = ptc_mpi_now_s();
+  const double start_s = ptc_now_s();
   for (int64_t turn = 0;; turn++) {
     int done = 0;
     PTC_TRY(ptc_mpi_try(mpi, diag, mpi->module->test(mpi->state, request, &done), "move bytes"));

@@ -5,13 +5,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "ir/base/clock.h"
 #include "runtime/nccl/nccl_impl.h"
-
-static double now_s(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 void ptc_nccl_abort_all(ptc_nccl_endpoint_t *e) {
   if (e->is_over) return;
@@ -44,7 +39,7 @@ ptc_status_t ptc_nccl_check(ptc_nccl_endpoint_t *e, ptc_diag_t *diag, int code, 
 
 ptc_status_t ptc_nccl_settle(ptc_nccl_endpoint_t *e, ptc_diag_t *diag, void *comm, void **part,
                              const char *what) {
-  const double begin_s = now_s();
+  const double begin_s = ptc_now_s();
   for (int64_t turn = 0;; turn++) {
     int code = PTC_NCCL_SUCCESS;
     PTC_NCCL_CALL(e, diag, comm, CommGetAsyncError, comm, &code);
@@ -52,10 +47,10 @@ ptc_status_t ptc_nccl_settle(ptc_nccl_endpoint_t *e, ptc_diag_t *diag, void *com
     if (code == PTC_NCCL_SUCCESS && (!part || *part)) return PTC_OK;
     const ptc_status_t status = ptc_comm_poll(e->host, diag);
     if (status != PTC_OK) return give_up(e, status);
-    if (e->limit_s > 0 && now_s() - begin_s > e->limit_s)
+    if (e->limit_s > 0 && ptc_now_s() - begin_s > e->limit_s)
       return give_up(e, ptc_error(diag, e->loc, PTC_DEVICE, "comm-stuck",
                                   "rank %" PRId32 " has waited %.3g s for the others in %s",
-                                  e->comm.rank, now_s() - begin_s, what));
+                                  e->comm.rank, ptc_now_s() - begin_s, what));
     if (turn < 100)
       sched_yield();
     else

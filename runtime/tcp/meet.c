@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ir/base/clock.h"
 #include "runtime/communicator.h"
 #include "runtime/mpi/endpoint.h"
 #include "runtime/tcp/tcp_impl.h"
@@ -50,13 +51,7 @@ typedef struct meeting_s {
   int listener;
 } meeting_t;
 
-static double now_s(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static bool is_late(const meeting_t *m) { return m->end_s > 0 && now_s() > m->end_s; }
+static bool is_late(const meeting_t *m) { return m->end_s > 0 && ptc_now_s() > m->end_s; }
 
 static ptc_status_t fail(const meeting_t *m, const char *id, const char *what, int error) {
   return ptc_error(m->diag, (ptc_loc_t){0}, PTC_DEVICE, id,
@@ -72,7 +67,7 @@ static bool wait_for(const meeting_t *m, int fd, short events, double end_s) {
   struct pollfd socket = {fd, events, 0};
   for (;;) {
     if (poll(&socket, 1, 20) > 0) return true;
-    if (is_late(m) || (end_s > 0 && now_s() > end_s)) return false;
+    if (is_late(m) || (end_s > 0 && ptc_now_s() > end_s)) return false;
   }
 }
 
@@ -139,7 +134,7 @@ static int connect_once(const meeting_t *m, const struct sockaddr *address, sock
   int error = connect(fd, address, size) == 0 ? 0 : errno;
   if (error == EINPROGRESS) {
     socklen_t len = sizeof error;
-    if (!wait_for(m, fd, POLLOUT, now_s() + HELLO_LIMIT_S))
+    if (!wait_for(m, fd, POLLOUT, ptc_now_s() + HELLO_LIMIT_S))
       error = ETIMEDOUT;
     else
       getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
@@ -232,7 +227,8 @@ static ptc_status_t accept_all(meeting_t *m, int32_t from, place_t *places) {
     const int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     hello_t hello;
     if (fd < 0) continue;
-    if (read_all(m, fd, &hello, sizeof hello, now_s() + HELLO_LIMIT_S) || hello.magic != magic) {
+    if (read_all(m, fd, &hello, sizeof hello, ptc_now_s() + HELLO_LIMIT_S) ||
+        hello.magic != magic) {
       close(fd);  // a stranger
       continue;
     }
@@ -382,7 +378,7 @@ ptc_status_t ptc_tcp_meet(ptc_tcp_t *tcp, ptc_diag_t *diag, const char *host, in
                  .host = host,
                  .port = port,
                  .limit_s = limit_s,
-                 .end_s = limit_s > 0 ? now_s() + limit_s : 0,
+                 .end_s = limit_s > 0 ? ptc_now_s() + limit_s : 0,
                  .listener = -1};
   const ptc_status_t status = tcp->rank == 0 ? receive_all(&m) : report_to_master(&m);
   forget(m.listener);
