@@ -586,13 +586,25 @@ static bool sends_other(change_t *c) {
   return true;
 }
 
+// A result that is a copy of |other| says the same when it is read there.
+static bool is_copy_of(const ptc_task_t *task, int32_t buffer, int32_t other) {
+  for (int32_t i = 0; i < task->num_steps; i++) {
+    const ptc_step_t *step = &task->steps[i];
+    if (step->kind == PTC_STEP_COPY && step->args[0].buffer == other &&
+        step->args[1].buffer == buffer)
+      return true;
+  }
+  return false;
+}
+
 static bool other_result(change_t *c) {
   const ptc_task_t *task = &c->plan->tasks[below(c, c->plan->num_tasks)];
   if (!task->num_results) return false;
   ptc_plan_result_t *result = &task->results[below(c, task->num_results)];
   const int32_t other = (int32_t)below(c, c->plan->num_buffers);
   if (other == result->buffer || c->plan->buffers[other].num_instances < result->num_instances ||
-      c->plan->buffers[other].bytes != c->plan->buffers[result->buffer].bytes)
+      c->plan->buffers[other].bytes != c->plan->buffers[result->buffer].bytes ||
+      is_copy_of(task, result->buffer, other))
     return false;
   result->buffer = other;
   return true;
