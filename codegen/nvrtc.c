@@ -33,13 +33,8 @@ ptc_nvrtc_t *ptc_nvrtc_open(ptc_diag_t *diag) {
   if (!nvrtc) ptc_oom(sizeof *nvrtc);
   nvrtc->library = library;
   const char *missing = NULL;
-  // ISO C knows no cast from object to function pointer; POSIX promises that the bits agree.
-#define PTC_NVRTC(name, params)                        \
-  {                                                    \
-    void *symbol = dlsym(library, "nvrtc" #name);      \
-    if (!symbol) missing = "nvrtc" #name;              \
-    memcpy(&nvrtc->name, &symbol, sizeof nvrtc->name); \
-  }
+#define PTC_NVRTC(name, params) \
+  if (!ptc_library_symbol(library, "nvrtc" #name, &nvrtc->name)) missing = "nvrtc" #name;
 #include "codegen/nvrtc_symbols.def"
 #undef PTC_NVRTC
   int major = 0, minor = 0;

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <glob.h>
 #include <stdlib.h>
+#include <string.h>
 
 // Where NVIDIA's Python packages lie: below an environment variable's folder (NULL: from the root).
 static const struct {
@@ -73,4 +74,11 @@ void *ptc_library_find(const char *const *names, const char *file, const char *f
   library = open_package(names, tried);
   if (!library) ptc_str_append(tried, ", Python's packages nvidia-*");
   return library;
+}
+
+bool ptc_library_symbol(void *library, const char *name, void *out_function) {
+  // ISO C knows no cast from object to function pointer; POSIX promises that the bits agree.
+  void *symbol = dlsym(library, name);
+  memcpy(out_function, &symbol, sizeof symbol);
+  return symbol != NULL;
 }

@@ -2,6 +2,8 @@
 #ifndef PTC_IR_BASE_LIBRARY_H_
 #define PTC_IR_BASE_LIBRARY_H_
 
+#include <stdbool.h>
+
 #include "ir/base/str.h"
 
 // Opens the first that loads: the file that the environment variable |file| names, and nothing else, if it is set; else of
@@ -11,5 +13,8 @@
 // and state of their own. Returns dlopen's handle; NULL: none, and |tried| lists what was tried.
 void *ptc_library_find(const char *const *names, const char *file, const char *folder,
                        ptc_str_t *tried);
+
+// Sets |out_function|, a pointer to a function pointer, to the library's symbol; false, and NULL: there is none.
+bool ptc_library_symbol(void *library, const char *name, void *out_function);
 
 #endif  // PTC_IR_BASE_LIBRARY_H_

@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "ir/base/library.h"
 
@@ -32,13 +31,8 @@ ptc_cublaslt_t *ptc_cublaslt_open(ptc_diag_t *diag) {
   if (!lt) ptc_oom(sizeof *lt);
   lt->library = library;
   const char *absent = NULL;
-  // ISO C knows no cast from object to function pointer; POSIX promises that the bits agree.
-#define PTC_LT(type, name, params)                   \
-  {                                                  \
-    void *symbol = dlsym(library, "cublasLt" #name); \
-    if (!symbol) absent = "cublasLt" #name;          \
-    memcpy(&lt->name, &symbol, sizeof symbol);       \
-  }
+#define PTC_LT(type, name, params) \
+  if (!ptc_library_symbol(library, "cublasLt" #name, &lt->name)) absent = "cublasLt" #name;
 #include "runtime/cuda/cublaslt_symbols.def"
 #undef PTC_LT
   if (!absent) lt->version = lt->GetVersion();

@@ -3,7 +3,8 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "ir/base/library.h"
 
 ptc_cuda_driver_t *ptc_cuda_driver_open(ptc_diag_t *diag) {
   const char *named = getenv("PTC_LIBCUDA");
@@ -21,18 +22,9 @@ ptc_cuda_driver_t *ptc_cuda_driver_open(ptc_diag_t *diag) {
   if (!driver) ptc_oom(sizeof *driver);
   driver->library = library;
   const char *missing = NULL;
-  // ISO C knows no cast from object to function pointer; POSIX promises that the bits agree.
-#define PTC_CU(field, name, params)                 \
-  {                                                 \
-    void *symbol = dlsym(library, #name);           \
-    if (!symbol) missing = #name;                   \
-    memcpy(&driver->field, &symbol, sizeof symbol); \
-  }
-#define PTC_CU_OPTIONAL(field, name, params)        \
-  {                                                 \
-    void *symbol = dlsym(library, #name);           \
-    memcpy(&driver->field, &symbol, sizeof symbol); \
-  }
+#define PTC_CU(field, name, params) \
+  if (!ptc_library_symbol(library, #name, &driver->field)) missing = #name;
+#define PTC_CU_OPTIONAL(field, name, params) ptc_library_symbol(library, #name, &driver->field);
 #include "runtime/cuda/driver_symbols.def"
 #undef PTC_CU
   if (missing) {

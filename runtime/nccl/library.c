@@ -42,13 +42,9 @@ ptc_nccl_t *ptc_nccl_open(ptc_diag_t *diag) {
   if (!nccl) ptc_oom(sizeof *nccl);
   nccl->library = library;
   const char *absent = NULL;
-  // ISO C knows no cast from object to function pointer; POSIX promises that the bits agree.
-#define PTC_NCCL(required, type, name, params)              \
-  {                                                         \
-    void *symbol = dlsym(library, "nccl" #name);            \
-    if (!symbol && (required)) absent = "lacks nccl" #name; \
-    memcpy(&nccl->name, &symbol, sizeof symbol);            \
-  }
+#define PTC_NCCL(required, type, name, params)                               \
+  if (!ptc_library_symbol(library, "nccl" #name, &nccl->name) && (required)) \
+    absent = "lacks nccl" #name;
 #include "runtime/nccl/nccl_symbols.def"
 #undef PTC_NCCL
   if (absent) return missing(diag, nccl, absent);
