@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "ir/base/clock.h"
 #include "runtime/communicator.h"
 #include "runtime/tcp/tcp_impl.h"
 
@@ -276,8 +276,7 @@ static void describe(void *state, int code, char out[PTC_MPI_ERROR_BYTES]) {
 // take what was sent with it.
 static int finish(void *state) {
   ptc_tcp_t *tcp = state;
-  struct timespec begin, now;
-  clock_gettime(CLOCK_MONOTONIC, &begin);
+  const double begin_s = ptc_now_s();
   for (int32_t r = 0; r < tcp->world; r++) {
     if (tcp->links[r].fd < 0) continue;
     const ptc_tcp_out_t bye = {{BYE, 0, 0}, NULL, -1};
@@ -290,10 +289,7 @@ static int finish(void *state) {
       const ptc_tcp_link_t *link = &tcp->links[r];
       waits = waits || (link->fd >= 0 && (link->out.len || !link->said_bye));
     }
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    const int64_t waited_ms =
-        (now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000;
-    if (!waits || waited_ms > LINGER_MS) break;
+    if (!waits || ptc_now_s() - begin_s > 1e-3 * LINGER_MS) break;
     progress(tcp, 10);
   }
   ptc_tcp_free(tcp);
