@@ -282,9 +282,8 @@ static void add_cuts(why_t *w) {
   freed.cuts = NULL;
   freed.num_cuts = 0;
   if (decide(w, "cut", text.data, w->p->given_cuts, &freed)) {
-    int64_t turns = 0, even[PTC_SPLIT_MAX_PARTS];
-    for (int32_t i = 0; i < w->p->work->num_pieces; i++)
-      if (w->p->work->pieces[i].count > 1) turns += w->p->work->pieces[i].count;
+    const int64_t turns = ptc_cuts_turns(w->p->work);
+    int64_t even[PTC_SPLIT_MAX_PARTS];
     for (int32_t i = 0; i < c->num_cuts; i++) even[i] = turns * (i + 1) / (c->num_cuts + 1);
     ptc_fixed_t with = w->p->fixed;
     with.cuts = even;

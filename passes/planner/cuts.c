@@ -9,7 +9,7 @@
 
 static bool repeats(const ptc_work_piece_t *piece) { return piece->count > 1; }
 
-static int64_t count_turns(const ptc_work_t *work) {
+int64_t ptc_cuts_turns(const ptc_work_t *work) {
   int64_t turns = 0;
   for (int32_t i = 0; i < work->num_pieces; i++)
     if (repeats(&work->pieces[i])) turns += work->pieces[i].count;
@@ -100,7 +100,7 @@ int32_t ptc_cuts_read(const ptc_work_t *work, const ptc_module_t *module, ptc_ar
   const char *list = ptc_attrs_string(&module->config, "cut", "");
   const ptc_func_t *train = ptc_module_find_func(module, "train");
   int64_t *cuts = PTC_ARENA_ARRAY(arena, int64_t, PTC_SPLIT_MAX_PARTS);
-  const int64_t turns = count_turns(work);
+  const int64_t turns = ptc_cuts_turns(work);
   int32_t count = 0;
   for (size_t len; *list; list += len + strspn(list + len, "; ")) {
     len = strcspn(list, "; ");
@@ -118,7 +118,7 @@ int32_t ptc_cuts_read(const ptc_work_t *work, const ptc_module_t *module, ptc_ar
 
 void ptc_cuts_print(const ptc_work_t *work, const ptc_cluster_t *cluster,
                     const ptc_choice_t *choice, ptc_str_t *out) {
-  const int64_t turns = count_turns(work);
+  const int64_t turns = ptc_cuts_turns(work);
   for (int32_t part = 0; part <= choice->num_cuts; part++) {
     const bool first = part == 0, last = part == choice->num_cuts;
     const ptc_part_range_t range = {first ? 0 : choice->cuts[part - 1],

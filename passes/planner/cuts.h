@@ -4,6 +4,8 @@
 
 #include "passes/planner/predict.h"
 
+// Turns of the whole model, of those repeats that have several.
+int64_t ptc_cuts_turns(const ptc_work_t *work);
 // Sets |choice|'s cuts to those that its prediction was made with, where they are balanced by time. Made in |arena|.
 void ptc_cuts_settle(const ptc_work_t *work, const ptc_cluster_t *cluster, const ptc_stack_t *stack,
                      ptc_arena_t *arena, ptc_choice_t *choice);

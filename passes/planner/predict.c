@@ -166,6 +166,16 @@ static double grad_memory(const predict_t *p, const ptc_param_group_t *group) {
              : group->params * (p->stack->grad_bytes + p->stack->sum_bytes);
 }
 
+// Of |turns| turns of the group's parameters.
+static memory_t group_memory(const predict_t *p, const ptc_param_group_t *group, double turns) {
+  const int64_t zero = p->choice->zero;
+  const double n = replicas(p, group->axes);
+  const bool masters = zero >= 3 && p->stack->masters_alone;
+  return (memory_t){.params = masters ? 0 : turns * group->param_bytes / (zero >= 3 ? n : 1),
+                    .grads = turns * grad_memory(p, group) / (zero >= 2 ? n : 1),
+                    .states = turns * group->state_bytes / (zero >= 1 ? n : 1)};
+}
+
 // What a piece keeps of a micro-batch whose turns compute again in part.
 static double kept_bytes(const predict_t *p, const ptc_piece_t *piece, double share) {
   const int32_t mode = p->choice->recompute;
@@ -193,8 +203,6 @@ static double passing_bytes(const predict_t *p, const ptc_piece_t *piece, double
 
 static memory_t memory_of(const predict_t *p, int64_t stage) {
   memory_t sum = {0};
-  const int64_t zero = p->choice->zero;
-  const bool masters = zero >= 3 && p->stack->masters_alone;
   for (int32_t i = 0; i < p->pieces->count; i++) {
     const ptc_piece_t *piece = &p->pieces->items[i];
     const int64_t turns = count_on(p, i, stage);
@@ -202,10 +210,10 @@ static memory_t memory_of(const predict_t *p, int64_t stage) {
     for (int32_t g = 0; g < piece->num_groups; g++) {
       const ptc_param_group_t *group = &piece->groups[g];
       if (group->shared_with >= 0 && count_on(p, group->shared_with, stage) > 0) continue;
-      const double n = replicas(p, group->axes), t = (double)turns;
-      sum.params += masters ? 0 : t * group->param_bytes / (zero >= 3 ? n : 1);
-      sum.grads += t * grad_memory(p, group) / (zero >= 2 ? n : 1);
-      sum.states += t * group->state_bytes / (zero >= 1 ? n : 1);
+      const memory_t own = group_memory(p, group, (double)turns);
+      sum.params += own.params;
+      sum.grads += own.grads;
+      sum.states += own.states;
     }
     const double share = ptc_piece_repeats(piece) ? again_share(p, turns) : 1;
     const double kept = (double)turns * kept_bytes(p, piece, share);
@@ -270,24 +278,18 @@ static void add_memory(const predict_t *all, ptc_prediction_t *out) {
 
 // Parameters, gradients and states of a turn; shared ones may lie there anyway.
 static double least_states(const predict_t *p, const ptc_piece_t *piece) {
-  const int64_t zero = p->choice->zero;
-  const bool masters = zero >= 3 && p->stack->masters_alone;
   double sum = 0;
   for (int32_t g = 0; g < piece->num_groups; g++) {
-    const ptc_param_group_t *group = &piece->groups[g];
-    if (group->shared_with >= 0) continue;
-    const double n = replicas(p, group->axes);
-    sum += (masters ? 0 : group->param_bytes / (zero >= 3 ? n : 1)) +
-           grad_memory(p, group) / (zero >= 2 ? n : 1) + group->state_bytes / (zero >= 1 ? n : 1);
+    if (piece->groups[g].shared_with >= 0) continue;
+    const memory_t own = group_memory(p, &piece->groups[g], 1);
+    sum += own.params + own.grads + own.states;
   }
   return sum;
 }
 
 static void measure_room(const predict_t *p, ptc_room_t *out) {
   *out = (ptc_room_t){.states = INFINITY, .none = INFINITY, .least = INFINITY, .temp = INFINITY};
-  int64_t all = 0;
-  for (int32_t i = 0; i < p->pieces->count; i++)
-    if (ptc_piece_repeats(&p->pieces->items[i])) all += p->pieces->items[i].count;
+  const int64_t all = ptc_pieces_turns(p->pieces);
   for (int32_t i = 0; i < p->pieces->count; i++) {
     const ptc_piece_t *piece = &p->pieces->items[i];
     const double kept = kept_bytes(p, piece, 1), states = least_states(p, piece);

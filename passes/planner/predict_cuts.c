@@ -82,13 +82,6 @@ static double cost_of_part(const ptc_work_pieces_t *pieces, const double *costs,
   return sum;
 }
 
-static int64_t count_turns(const ptc_work_pieces_t *pieces) {
-  int64_t turns = 0;
-  for (int32_t i = 0; i < pieces->count; i++)
-    if (ptc_piece_repeats(&pieces->items[i])) turns += pieces->items[i].count;
-  return turns;
-}
-
 // The cuts of the choice; false: it leaves them open.
 static bool given_parts(const ptc_choice_t *choice, int64_t turns, int64_t num_parts,
                         ptc_part_range_t *parts) {
@@ -102,7 +95,7 @@ static bool given_parts(const ptc_choice_t *choice, int64_t turns, int64_t num_p
 
 bool ptc_predict_cuts(const ptc_work_pieces_t *pieces, const ptc_choice_t *choice,
                       const double *costs, int64_t num_parts, ptc_part_range_t *parts) {
-  const int64_t turns = count_turns(pieces);
+  const int64_t turns = ptc_pieces_turns(pieces);
   if (num_parts > 1 && turns < num_parts) return false;
   if (given_parts(choice, turns, num_parts, parts)) return true;
   const ptc_part_range_t whole = {0, turns};
@@ -196,7 +189,7 @@ static void best_parts(const ptc_work_pieces_t *pieces, const double *const *cos
 bool ptc_predict_mixed_cuts(const ptc_work_pieces_t *pieces, const ptc_choice_t *choice,
                             const double *const *costs, int64_t num_parts,
                             ptc_part_range_t *parts) {
-  const int64_t turns = count_turns(pieces);
+  const int64_t turns = ptc_pieces_turns(pieces);
   if (num_parts > 1 && turns < num_parts) return false;
   if (given_parts(choice, turns, num_parts, parts)) return true;
   if (turns >= num_parts && turns <= EXACT_TURNS && num_parts <= EXACT_PARTS) {

@@ -7,6 +7,21 @@
 // Whether piece |p| is one turn among several.
 static inline bool ptc_piece_repeats(const ptc_piece_t *p) { return p->count > 1; }
 
+// Turns of all pieces that are one among several.
+static inline int64_t ptc_pieces_turns(const ptc_work_pieces_t *pieces) {
+  int64_t turns = 0;
+  for (int32_t i = 0; i < pieces->count; i++)
+    if (ptc_piece_repeats(&pieces->items[i])) turns += pieces->items[i].count;
+  return turns;
+}
+
+// A turn for a micro-batch, with all that nothing hides, but not computed again.
+static inline double ptc_piece_seconds(const ptc_piece_time_t *t) {
+  double sum = t->forward + t->backward + t->weight_grad;
+  for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) sum += t->exposed[a];
+  return sum - t->exposed_again;
+}
+
 // The device on which everything takes longest: a synchronous step waits for it.
 const ptc_device_model_t *ptc_predict_device(const ptc_cluster_t *cluster,
                                              ptc_precision_t precision);

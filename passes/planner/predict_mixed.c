@@ -83,12 +83,6 @@ bool ptc_slices_find(const ptc_work_pieces_t *pieces, const ptc_cluster_t *clust
   return true;
 }
 
-static double whole(const ptc_piece_time_t *t) {
-  double sum = t->forward + t->backward + t->weight_grad - t->exposed_again;
-  for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) sum += t->exposed[a];
-  return sum;
-}
-
 void ptc_predict_fastest(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                          const ptc_stack_t *stack, const ptc_choice_t *choice,
                          ptc_piece_time_t *times) {
@@ -99,7 +93,7 @@ void ptc_predict_fastest(const ptc_work_pieces_t *pieces, const ptc_cluster_t *c
     ptc_predict_pieces(pieces, &own, stack, choice, here);
     for (int32_t i = 0; i < pieces->count; i++) {
       const double again = g > 0 ? fmin(times[i].again, here[i].again) : here[i].again;
-      if (g == 0 || whole(&here[i]) < whole(&times[i])) times[i] = here[i];
+      if (g == 0 || ptc_piece_seconds(&here[i]) < ptc_piece_seconds(&times[i])) times[i] = here[i];
       times[i].again = again;
     }
   }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/planner/predict_impl.h"
 #include "passes/planner/predict_mixed.h"
 
 const char *const ptc_objective_names[PTC_NUM_OBJECTIVES] = {"time", "cost", "memory", "devices"};
@@ -84,12 +85,6 @@ static bool open_or(int64_t fixed, int64_t value) { return fixed == 0 || fixed =
 
 // --- layouts
 
-static double turn_seconds(const ptc_piece_time_t *t) {
-  double sum = t->forward + t->backward + t->weight_grad;
-  for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) sum += t->exposed[a];
-  return sum - t->exposed_again;
-}
-
 static void set_names(ptc_choice_t *choice, uint32_t set) {
   for (int32_t i = 0; i < PTC_MAX_PIECES; i++) choice->names[i] = set;
 }
@@ -156,7 +151,7 @@ static void find_times(search_t *s, ptc_known_times_t *known, layout_t *out) {
   out->again = INFINITY;
   for (int32_t i = 0; i < out->pieces.count; i++) {
     const ptc_piece_time_t *t = mixed ? &fastest[i] : &out->times[i];
-    seconds += turn_seconds(t) * (double)out->pieces.items[i].count;
+    seconds += ptc_piece_seconds(t) * (double)out->pieces.items[i].count;
     if (out->pieces.items[i].count > 1)
       out->again = fmin(out->again, t->again + (mixed ? 0 : t->exposed_again));
   }
@@ -216,7 +211,7 @@ static bool rate(search_t *s, ptc_choice_t choice, uint32_t set, const int64_t *
     for (int32_t p = 0; p < out->count; p++) {
       const ptc_piece_t *piece = &layout.pieces.items[p];
       double *rates = out->rates[p];
-      rates[i] = turn_seconds(&layout.times[p]);
+      rates[i] = ptc_piece_seconds(&layout.times[p]);
       rates[2] = layout.times[p].step;
       rates[3] = piece->param_bytes + piece->state_bytes;
       rates[4] = piece->saved_bytes[PTC_RECOMPUTE_NONE];
@@ -452,8 +447,7 @@ static void predict(search_t *s, const layout_t *layout, const ptc_choice_t *cho
                     bool only_if_fits, ptc_prediction_t *out) {
   s->out->predictions++;
   ptc_work_pieces_t pieces = layout->pieces;
-  pieces.micro_batches = s->work->batch / (choice->size[PTC_AXIS_DP] * choice->size[PTC_AXIS_EP] *
-                                           choice->micro_batch);
+  pieces.micro_batches = micro_batches(s, choice);
   ptc_predict_timed(&pieces, layout->times, s->stages, s->cluster, s->stack, choice, only_if_fits,
                     out);
 }
@@ -501,7 +495,7 @@ static double idle_share(const search_t *s, const layout_t *layout, ptc_schedule
   if (s->cluster->num_groups > 1) return 0;  // each kind of device has a share of its own
   double all = 0, w = 0;
   for (int32_t i = 0; i < layout->pieces.count; i++) {
-    all += turn_seconds(&layout->times[i]) * (double)layout->pieces.items[i].count;
+    all += ptc_piece_seconds(&layout->times[i]) * (double)layout->pieces.items[i].count;
     w += layout->times[i].weight_grad * (double)layout->pieces.items[i].count;
   }
   return all > 2 * w ? (all - 2 * w) / all : 0;
@@ -565,13 +559,6 @@ static void try_zeros(search_t *s, const layout_t *layout, ptc_choice_t choice, 
   }
 }
 
-static int64_t count_turns(const layout_t *layout) {
-  int64_t turns = 0;
-  for (int32_t i = 0; i < layout->pieces.count; i++)
-    if (layout->pieces.items[i].count > 1) turns += layout->pieces.items[i].count;
-  return turns;
-}
-
 // Of a repeat, on a stage, with the cuts at hand.
 static int64_t most_turns(const search_t *s, const layout_t *layout, int64_t stages) {
   int32_t most = 1;
@@ -583,7 +570,7 @@ static int64_t most_turns(const search_t *s, const layout_t *layout, int64_t sta
 
 static void try_schedules(search_t *s, const layout_t *layout, ptc_choice_t choice) {
   const int64_t pp = choice.size[PTC_AXIS_PP];
-  const int64_t m = micro_batches(s, &choice), turns = count_turns(layout);
+  const int64_t m = micro_batches(s, &choice), turns = ptc_pieces_turns(&layout->pieces);
   const double hop = ptc_predict_hop(&layout->pieces, s->cluster, s->stack, &choice);
   outlook_t outlooks[4];
   measure_rooms(s, layout, choice, outlooks);
