@@ -115,13 +115,21 @@ static json_t *new_decision(json_t *decisions, const char *name, const char *val
   return json_object_get(decision, "alternatives");
 }
 
-static void weigh(why_t *w, const ptc_fixed_t *fixed, const char *name, const char *value) {
+// The best plan on |devices| with what is |fixed|.
+static void weigh_on(why_t *w, int64_t devices, const ptc_fixed_t *fixed, const char *name,
+                     const char *value) {
+  const ptc_planner_t *p = w->p;
   ptc_arena_t arena = {0};
   ptc_search_result_t *other = PTC_ARENA_NEW(&arena, ptc_search_result_t);
-  const ptc_status_t status = ptc_why_search(w->p, fixed, &arena, other);
+  const ptc_status_t status =
+      ptc_search(p->work, p->cluster, p->stack, fixed, devices, p->objective, &arena, other);
   const char *setting = ptc_arena_printf(&arena, "%s=%s", name, value);
-  json_array_append_new(w->alternatives, ptc_why_alternative(w->p, setting, other, status));
+  json_array_append_new(w->alternatives, ptc_why_alternative(p, setting, other, status));
   ptc_arena_deinit(&arena);
+}
+
+static void weigh(why_t *w, const ptc_fixed_t *fixed, const char *name, const char *value) {
+  weigh_on(w, w->p->devices, fixed, name, value);
 }
 
 static void weigh_int(why_t *w, const ptc_fixed_t *fixed, const char *name, int64_t value) {
@@ -166,13 +174,9 @@ static void add_devices(why_t *w) {
   const int64_t others[2] = {before, ptc_devices_after(p->cluster, p->devices)};
   for (int i = 0; i < 2; i++) {
     if (others[i] == 0) continue;
-    ptc_arena_t arena = {0};
-    ptc_search_result_t *other = PTC_ARENA_NEW(&arena, ptc_search_result_t);
-    const ptc_status_t status = ptc_search(p->work, p->cluster, p->stack, &p->fixed, others[i],
-                                           p->objective, &arena, other);
-    const char *setting = ptc_arena_printf(&arena, "devices=%" PRId64, others[i]);
-    json_array_append_new(w->alternatives, ptc_why_alternative(p, setting, other, status));
-    ptc_arena_deinit(&arena);
+    char text[32];
+    snprintf(text, sizeof(text), "%" PRId64, others[i]);
+    weigh_on(w, others[i], &p->fixed, "devices", text);
   }
 }
 

@@ -180,6 +180,10 @@ static bool has_epilogue(int epilogue) {
                           activation == PTC_LT_EPILOGUE_GELU);
 }
 
+static bool has_bias(const desc_t *desc) {
+  return desc->epilogue != PTC_LT_EPILOGUE_DEFAULT && (desc->epilogue & PTC_LT_EPILOGUE_BIAS);
+}
+
 // 0, or what the library answers to a product that is none or that it lacks.
 static int check(const void *handle, const void *desc_object, const void *a_object,
                  const void *b_object, const void *c_object, const void *d_object) {
@@ -199,9 +203,7 @@ static int check(const void *handle, const void *desc_object, const void *a_obje
       a->type != b->type || c->type != d->type || (d->type != a->type && d->type != PTC_LT_F32) ||
       (tf32 && a->type != PTC_LT_F32) || !has_epilogue(desc->epilogue))
     return PTC_LT_NOT_SUPPORTED;
-  const bool wants_bias =
-      desc->epilogue != PTC_LT_EPILOGUE_DEFAULT && (desc->epilogue & PTC_LT_EPILOGUE_BIAS);
-  return wants_bias && !desc->bias ? PTC_LT_INVALID_VALUE : PTC_LT_SUCCESS;
+  return has_bias(desc) && !desc->bias ? PTC_LT_INVALID_VALUE : PTC_LT_SUCCESS;
 }
 
 int cublasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, void *c, void *d,
@@ -273,9 +275,7 @@ static float activate(int epilogue, float x) {
 }
 
 static void multiply(const product_t *p, int32_t z) {
-  const bool tf32 = p->desc.compute == PTC_LT_COMPUTE_TF32,
-             has_bias = p->desc.epilogue != PTC_LT_EPILOGUE_DEFAULT &&
-                        (p->desc.epilogue & PTC_LT_EPILOGUE_BIAS);
+  const bool tf32 = p->desc.compute == PTC_LT_COMPUTE_TF32, biased = has_bias(&p->desc);
   const bool ta = p->desc.transpose_a == PTC_LT_TRANSPOSE;
   const int64_t depth = (int64_t)(ta ? p->a.rows : p->a.columns);
   float *a = pack(p->from_a, &p->a, z, ta, tf32),
@@ -287,7 +287,7 @@ static void multiply(const product_t *p, int32_t z) {
       float x = p->alpha * sum;
       if (p->beta != 0)
         x += p->beta * load(p->from_c, p->c.type, z * p->c.batch_stride + i + j * p->c.ld);
-      if (has_bias) x += load(p->desc.bias, p->d.type, i);
+      if (biased) x += load(p->desc.bias, p->d.type, i);
       store(p->to, p->d.type, z * p->d.batch_stride + i + j * p->d.ld,
             activate(p->desc.epilogue, x));
     }
@@ -317,7 +317,7 @@ static int run(void *arg, char *report) {
     return ILLEGAL_ADDRESS;
   if (p->beta != 0 && !touch(p, "C", p->from_c, bytes_of(&p->c), false, report))
     return ILLEGAL_ADDRESS;
-  if (p->desc.epilogue != PTC_LT_EPILOGUE_DEFAULT && (p->desc.epilogue & PTC_LT_EPILOGUE_BIAS) &&
+  if (has_bias(&p->desc) &&
       !touch(p, "the bias", p->desc.bias, (size_t)p->d.rows * size_of(p->d.type), false, report))
     return ILLEGAL_ADDRESS;
   if (p->workspace_bytes) {
