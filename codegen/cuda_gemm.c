@@ -385,18 +385,19 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
       "%s"
       // 32 rows at a time: 32 x 136 floats, 17 KiB of the stages. Rows of 8 banks more than a whole turn: the
       // pairs of half a warp, from four rows, fall into all 32 banks.
-      "#pragma unroll\n"
+      "#pragma unroll 1\n"
       "  for (int part = 0; part < 4; ++part) {\n"
-      "    %s\n"
+      "%s"
       "    __syncthreads();\n"
       "%s"
-      // Of each warp's 64 rows these 16: warps of both halves take part.
+      // Of each warp's 64 rows these 16: warps of both halves take part. Sums are registers, which each part names.
       "#pragma unroll\n"
-      "    for (int j = 0; j < 4; ++j) {\n"
-      "      const int r = warp / 4 * 16 + lane / 4, c = wn + 8 * j + lane %% 4 * 2;\n"
-      "      *(float2 *)(sums + r * 136 + c) = make_float2(acc[part][j][0], acc[part][j][1]);\n"
-      "      *(float2 *)(sums + (r + 8) * 136 + c) = make_float2(acc[part][j][2], "
-      "acc[part][j][3]);\n"
+      "    for (int x = 0; x < 16; ++x) {\n"
+      "      if (x / 4 != part) continue;\n"
+      "      const float *const s = acc[x / 4][x %% 4];\n"
+      "      const int r = warp / 4 * 16 + lane / 4, c = wn + 8 * (x %% 4) + lane %% 4 * 2;\n"
+      "      *(float2 *)(sums + r * 136 + c) = make_float2(s[0], s[1]);\n"
+      "      *(float2 *)(sums + (r + 8) * 136 + c) = make_float2(s[2], s[3]);\n"
       "    }\n"
       "    __syncthreads();\n"
       "#pragma unroll 4\n"
@@ -405,7 +406,7 @@ static void print_tensor_core(const ptc_kernel_t *kernel, ptc_arena_t *arena, co
       "      const int row = row0 + r / 16 * 64 + part * 16 + r %% 16;\n"
       "      const float acc0 = sums[r * 136 + i %% 128];\n",
       fill ? "  uint32_t *const hashes = (uint32_t *)(sums + 32 * 136);\n" : "",
-      splits > 1 ? "if (part != only) continue;" : "", fill ? fill : "", PTC_CUDA_THREADS);
+      splits > 1 ? "    if (part != only) continue;\n" : "", fill ? fill : "", PTC_CUDA_THREADS);
   print_epilogue(kernel, arena, m, n, "acc0", 6, out);
   ptc_str_append(out, "    }\n  }\n}\n");
 }
@@ -485,7 +486,7 @@ static void print_exact(const ptc_kernel_t *kernel, ptc_arena_t *arena, const op
       "  }\n"
       // 32 rows at a time through the tiles, so that neighbouring threads have neighbouring columns.
       "  float *const sums = tiles[0][0];\n"
-      "#pragma unroll\n"
+      "#pragma unroll 1\n"
       "  for (int part = 0; part < 2; ++part) {\n"
       "    __syncthreads();\n"
       "    if (tm / 32 == part)\n"

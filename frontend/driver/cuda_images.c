@@ -22,6 +22,7 @@ typedef struct work_s {
   const ptc_kernel_objects_options_t *options;
   ptc_cuda_image_t *images;
   ptc_cuda_resources_t *resources;
+  const int32_t *order;  // of the sources
   int32_t count;
   atomic_int next, failed;
   pthread_mutex_t lock;  // of |diag|
@@ -31,8 +32,9 @@ typedef struct work_s {
 static void *compile_some(void *arg) {
   work_t *work = arg;
   for (;;) {
-    const int32_t k = atomic_fetch_add(&work->next, 1);
-    if (k >= work->count || atomic_load(&work->failed)) return NULL;
+    const int32_t at = atomic_fetch_add(&work->next, 1);
+    if (at >= work->count || atomic_load(&work->failed)) return NULL;
+    const int32_t k = work->order[at];
     if (work->images[k].data) continue;
     if (work->options->cancel && *work->options->cancel) atomic_store(&work->failed, 1);
     ptc_diag_t diag;
@@ -122,6 +124,28 @@ static int32_t num_jobs(const ptc_kernel_objects_options_t *options) {
   return jobs < MAX_JOBS ? jobs : MAX_JOBS;
 }
 
+typedef struct sized_s {
+  size_t len;
+  int32_t source;
+} sized_t;
+
+static int longest_first(const void *x, const void *y) {
+  const sized_t *a = x, *b = y;
+  if (a->len != b->len) return a->len < b->len ? 1 : -1;
+  return a->source - b->source;
+}
+
+// Sources, the longest first, which take longest: else one may be alone at the end.
+static int32_t *order_of(const ptc_kernel_source_t *sources, int32_t count) {
+  sized_t *sized = ptc_xmalloc(sizeof *sized * (size_t)(count + 1));
+  for (int32_t k = 0; k < count; k++) sized[k] = (sized_t){sources[k].len, k};
+  qsort(sized, (size_t)count, sizeof *sized, longest_first);
+  int32_t *order = ptc_xmalloc(sizeof *order * (size_t)(count + 1));
+  for (int32_t k = 0; k < count; k++) order[k] = sized[k].source;
+  free(sized);
+  return order;
+}
+
 static ptc_status_t compile_all(work_t *work) {
   pthread_t threads[MAX_JOBS];
   int32_t started = 0;
@@ -160,16 +184,19 @@ ptc_status_t ptc_cuda_images_create(ptc_diag_t *diag, const ptc_kernel_source_t 
   }
   if (status == PTC_OK && images.num_compiled) {
     if (options->progress) fprintf(stderr, "compiling %d CUDA kernels\n", images.num_compiled);
+    int32_t *order = order_of(sources, num_sources);
     work_t work = {.nvrtc = nvrtc,
                    .sources = sources,
                    .target = options->target,
                    .options = options,
                    .images = images.images,
                    .resources = images.resources,
+                   .order = order,
                    .count = num_sources,
                    .lock = PTHREAD_MUTEX_INITIALIZER,
                    .diag = diag};
     status = compile_all(&work);
+    free(order);
     if (status == PTC_OK) keep(&cache, keys, cached, &images);
   }
   free(keys);
