@@ -9,14 +9,16 @@
 //
 // A content is a digest of how it was made: the kernel, the turn, and the contents that the kernel read. What a task
 // leaves in its globals and results is so compared with what it was compiled to leave (plan_ledger.c).
+//
+// What a part does for the first micro-batch is recorded, and played for the others (plan_tape.h).
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/plan_order.h"
-#include "ir/plan_verify_impl.h"
+#include "ir/plan_tape.h"
 
-enum { MAX_REPLAYED = 1 << 24 };
+enum { MIN_PLAYED = 4 };  // turns: of fewer no tape is recorded
 
 typedef ptc_plan_map_t map_t;
 typedef ptc_plan_piece_t piece_t;
@@ -29,6 +31,10 @@ typedef struct span_s {
   int64_t instance, address, begin, end;  // bytes of the instance
   map_t *expected;
 } span_t;
+
+static int64_t node_of(const replay_t *r, const span_t *span) {
+  return span->expected - r->expected;
+}
 
 static span_t whole_instance(const replay_t *r, int32_t number, int64_t instance) {
   const ptc_buffer_t *buffer = &r->plan->buffers[number];
@@ -87,6 +93,7 @@ static ptc_status_t check_ref(replay_t *r, const ptc_ref_t *ref, int32_t line, s
   *out_span = span_of(r, ref);
   for (span_t span = *out_span;; span = span_of(r, ref)) {
     PTC_TRY(check_read(r, &span, line));
+    if (r->recorder) ptc_plan_tape_read(r, ref, node_of(r, &span), span.begin, span.end);
     int32_t a = mesh->num_axes - 1;
     for (; a >= 0; --a) {
       if (!ref->byte_offset.coef[a] || r->fixed[a]) continue;
@@ -104,15 +111,45 @@ static uint64_t mix_coords(const replay_t *r, uint64_t hash, const ptc_affine_t 
   return hash;
 }
 
-// |span|: that of |ref|.
-static uint64_t mix_read(const replay_t *r, uint64_t hash, const ptc_ref_t *ref,
-                         const span_t *span) {
-  return ptc_plan_map_hash(mix_coords(r, hash, &ref->byte_offset), span->expected, span->begin,
-                           span->end);
+// --- digests, which are recorded as they are made
+
+static uint64_t begin_digest(replay_t *r, uint64_t value) {
+  if (r->recorder) ptc_plan_tape_op(r, PTC_TAPE_BEGIN, value);
+  return value;
+}
+
+// Of the operand |ref|, that at |span|, whose conditions begin with |first|.
+static uint64_t mix_read(replay_t *r, uint64_t hash, const ptc_ref_t *ref, const span_t *span,
+                         int64_t first) {
+  const uint64_t coords = mix_coords(r, 0, &ref->byte_offset);
+  piece_t piece, before;
+  int64_t number = 0;
+  for (int64_t p = ptc_plan_map_find(span->expected, span->begin);
+       ptc_plan_map_next(span->expected, &p, span->begin, span->end, &piece); ++number) {
+    const uint64_t shape = ptc_plan_mix(ptc_plan_mix(coords, (uint64_t)(piece.begin - span->begin)),
+                                        (uint64_t)(piece.end - span->begin));
+    if (r->recorder)
+      ptc_plan_tape_take(r, ref, first, number, &piece,
+                         number && before.shift == piece.shift ? &before : NULL, shape);
+    hash = ptc_plan_mix(ptc_plan_mix(hash, piece.content), shape);
+    hash = ptc_plan_mix(hash, (uint64_t)(piece.begin + piece.shift));
+    before = piece;
+  }
+  return hash;
+}
+
+// Checks and mixes in the operand |ref|.
+static ptc_status_t read_ref(replay_t *r, const ptc_ref_t *ref, int32_t line, uint64_t *hash) {
+  const int64_t first = r->recorder ? ptc_plan_tape_next_read(r) : 0;
+  span_t span;
+  PTC_TRY(check_ref(r, ref, line, &span));
+  *hash = mix_read(r, *hash, ref, &span, first);
+  return PTC_OK;
 }
 
 static void put(replay_t *r, const span_t *span, int64_t begin, int64_t end, uint64_t content,
                 int64_t shift) {
+  if (r->recorder) ptc_plan_tape_write(r, node_of(r, span), span->address, begin, end);
   span->expected->micro = r->micro;
   span->expected->goes_on |= r->micro < 0;
   ptc_plan_map_set(span->expected, (piece_t){begin, end, content, shift});
@@ -124,7 +161,9 @@ static void put(replay_t *r, const span_t *span, int64_t begin, int64_t end, uin
 // Result |number| of a step that is |hash|.
 static void write_new(replay_t *r, const ptc_ref_t *ref, uint64_t hash, int32_t number) {
   const span_t span = span_of(r, ref);
-  hash = mix_coords(r, ptc_plan_mix(hash, (uint64_t)number), &ref->byte_offset);
+  const uint64_t what = mix_coords(r, (uint64_t)number, &ref->byte_offset);
+  hash = ptc_plan_mix(hash, what);
+  if (r->recorder) ptc_plan_tape_make(r, PTC_TAPE_DEFINE, what, hash);
   put(r, &span, span.begin, span.end, hash, 0);
 }
 
@@ -151,6 +190,11 @@ static ptc_status_t run_copy(replay_t *r, const ptc_step_t *step) {
     const piece_t *piece = ptc_plan_map_at(&pieces, p);
     const uint64_t content =
         in == out ? piece->content : ptc_plan_mix(ptc_plan_mix(piece->content, in), out);
+    if (r->recorder && in != out) {
+      ptc_plan_tape_load(r, piece->content);
+      ptc_plan_tape_op(r, PTC_TAPE_MIX, in);
+      ptc_plan_tape_make(r, PTC_TAPE_DEFINE, out, content);
+    }
     put(r, &to, piece->begin - shift, piece->end - shift, content, piece->shift + shift);
   }
   free(pieces.pieces);
@@ -171,15 +215,18 @@ static uint64_t mix_kernel(uint64_t hash, const ptc_plan_kernel_t *kernel) {
 
 static ptc_status_t run_launch(replay_t *r, const ptc_step_t *step) {
   const ptc_plan_kernel_t *kernel = &r->plan->kernels[step->kernel];
+  const int32_t level = r->plan->mesh.num_axes;
   uint64_t hash = r->kernel_hashes[step->kernel];
-  for (int32_t l = r->plan->mesh.num_axes; l < PTC_PLAN_MAX_LEVELS; ++l)
+  for (int32_t l = level + 1; l < PTC_PLAN_MAX_LEVELS; ++l)
     hash = ptc_plan_mix(hash, (uint64_t)r->turns[l]);
-  for (int32_t a = 0; a < kernel->num_params; ++a) {
-    if (kernel->modes[a] == 1) continue;
-    span_t span;
-    PTC_TRY(check_ref(r, &step->args[a], step->line, &span));
-    hash = mix_read(r, hash, &step->args[a], &span);
+  hash = begin_digest(r, hash);
+  if (level < PTC_PLAN_MAX_LEVELS) {
+    const uint64_t turn = (uint64_t)r->turns[level];
+    if (r->recorder) ptc_plan_tape_op(r, PTC_TAPE_LEVEL, turn);
+    hash = ptc_plan_mix(hash, turn);
   }
+  for (int32_t a = 0; a < kernel->num_params; ++a)
+    if (kernel->modes[a] != 1) PTC_TRY(read_ref(r, &step->args[a], step->line, &hash));
   for (int32_t a = 0; a < step->num_args; ++a)
     if (a >= kernel->num_params || kernel->modes[a] != 0) write_new(r, &step->args[a], hash, a);
   return PTC_OK;
@@ -192,8 +239,7 @@ static uint64_t mix_pieces(uint64_t hash, const ptc_pieces_t *pieces) {
 }
 
 // Of part |number|, whatever parts are exchanged with it.
-static uint64_t hash_part(const replay_t *r, const ptc_step_t *step, int32_t number,
-                          const span_t *span) {
+static uint64_t hash_part(const ptc_step_t *step, int32_t number) {
   const ptc_collective_t *c = step->collective;
   uint64_t hash = ptc_plan_mix(PTC_STEP_COLLECTIVE, (uint64_t)c->kind);
   hash = ptc_plan_mix(hash, (uint64_t)c->reduce);
@@ -203,8 +249,7 @@ static uint64_t hash_part(const replay_t *r, const ptc_step_t *step, int32_t num
     hash = ptc_plan_mix(hash, (uint64_t)c->axes[i].pre);
     hash = ptc_plan_mix(hash, (uint64_t)c->axes[i].size);
   }
-  hash = mix_pieces(mix_pieces(hash, &c->parts[number].in), &c->parts[number].out);
-  return mix_read(r, hash, &step->args[2 * number], span);
+  return mix_pieces(mix_pieces(hash, &c->parts[number].in), &c->parts[number].out);
 }
 
 // Results are made of what all members gave; what is cut off of a piece holds nothing that counts.
@@ -213,21 +258,23 @@ static ptc_status_t run_collective(replay_t *r, const ptc_step_t *step) {
   uint64_t *hashes = ptc_xmalloc((size_t)(count + 1) * sizeof *hashes);
   ptc_status_t status = PTC_OK;
   for (int32_t p = 0; p < count && status == PTC_OK; ++p) {
-    span_t span;
-    status = check_ref(r, &step->args[2 * p], step->line, &span);
-    hashes[p] = hash_part(r, step, p, &span);
+    hashes[p] = begin_digest(r, hash_part(step, p));
+    status = read_ref(r, &step->args[2 * p], step->line, &hashes[p]);
+    if (r->recorder && status == PTC_OK) ptc_plan_tape_make(r, PTC_TAPE_SAVE, 0, hashes[p]);
   }
-  for (int32_t p = 0; p < count && status == PTC_OK; ++p)
+  for (int32_t p = 0; p < count && status == PTC_OK; ++p) {
+    if (r->recorder) ptc_plan_tape_load(r, hashes[p]);
     write_new(r, &step->args[2 * p + 1], hashes[p], 0);
+  }
   free(hashes);
   return status;
 }
 
 static ptc_status_t count_step(replay_t *r, const ptc_step_t *step) {
-  if (++r->num_steps <= MAX_REPLAYED) return PTC_OK;
+  if (++r->num_steps <= PTC_PLAN_MAX_REPLAYED) return PTC_OK;
   return ptc_error(r->diag, (ptc_loc_t){r->plan->steps_file, step->line, 1}, PTC_INVALID_INPUT,
                    "plan-limit", "the plan has more than %d steps, all turns counted",
-                   MAX_REPLAYED);
+                   PTC_PLAN_MAX_REPLAYED);
 }
 
 static ptc_status_t run_steps(replay_t *r, const ptc_step_t *steps, int32_t count, int32_t depth,
@@ -236,32 +283,63 @@ static ptc_status_t run_steps(replay_t *r, const ptc_step_t *steps, int32_t coun
 // For one micro-batch.
 static ptc_status_t run_call(replay_t *r, const ptc_step_t *step, int32_t depth) {
   const ptc_task_t *task = &r->plan->tasks[step->task];
-  r->turns[depth] = step->micro;
-  r->turns[depth + 1] = step->slot;
+  ptc_status_t status = PTC_OK;
   r->micro = step->micro;
-  PTC_TRY(run_steps(r, task->steps, task->num_steps, depth + 2, NULL, 0));
-  r->turns[depth] = r->turns[depth + 1] = 0;
+  ptc_plan_block_t *block = NULL;
+  if (task->num_micro >= MIN_PLAYED * task->num_slots)
+    block = ptc_plan_block_find(r, task, step->slot, task->steps, task->num_steps);
+  if (!block || !ptc_plan_block_play(r, block, step->micro)) {
+    r->turns[depth] = step->micro;
+    r->turns[depth + 1] = step->slot;
+    if (block) ptc_plan_block_begin(r, block, step->micro);
+    status = run_steps(r, task->steps, task->num_steps, depth + 2, NULL, 0);
+    if (block) ptc_plan_block_end(r, status == PTC_OK);
+    r->turns[depth] = r->turns[depth + 1] = 0;
+  }
   r->micro = -1;
-  return PTC_OK;
+  return status;
 }
 
 static ptc_status_t run_transfer(replay_t *r, const ptc_step_t *step) {
-  uint64_t hash =
-      ptc_plan_mix(ptc_plan_mix((uint64_t)step->kind, (uint64_t)step->peer), (uint64_t)step->tag);
+  uint64_t hash = begin_digest(
+      r,
+      ptc_plan_mix(ptc_plan_mix((uint64_t)step->kind, (uint64_t)step->peer), (uint64_t)step->tag));
   if (step->kind == PTC_STEP_SEND) {
-    span_t span;
-    PTC_TRY(check_ref(r, &step->args[0], step->line, &span));
-    r->sent = ptc_plan_mix(r->sent, mix_read(r, hash, &step->args[0], &span));
+    PTC_TRY(read_ref(r, &step->args[0], step->line, &hash));
+    if (r->recorder) ptc_plan_tape_op(r, PTC_TAPE_SENT, 0);
+    r->sent = ptc_plan_mix(r->sent, hash);
   } else {
+    if (r->recorder) ptc_plan_tape_op(r, PTC_TAPE_RECEIVED, 0);
     write_new(r, &step->args[0], ptc_plan_mix(hash, (uint64_t)r->num_received++), 0);
   }
   return PTC_OK;
 }
 
+// Whether all steps of |repeat| run in its trip |trip|.
+static bool is_full(const ptc_step_t *repeat, int64_t trip) {
+  bool full = true;
+  int64_t turn;
+  for (int32_t i = 0; i < repeat->num_steps; ++i)
+    full &= ptc_repeat_turn(repeat, &repeat->body[i], trip, &turn);
+  return full;
+}
+
+static ptc_status_t run_trip(replay_t *r, const ptc_step_t *step, int32_t depth, int64_t trip) {
+  ptc_plan_block_t *block = NULL;
+  if (depth == r->plan->mesh.num_axes && step->count >= MIN_PLAYED && is_full(step, trip))
+    block = ptc_plan_block_find(r, step, 0, step->body, step->num_steps);
+  const int64_t turn = step->reverse ? -trip : trip;
+  if (block && ptc_plan_block_play(r, block, turn)) return PTC_OK;
+  if (block) ptc_plan_block_begin(r, block, turn);
+  const ptc_status_t status = run_steps(r, step->body, step->num_steps, depth + 1, step, trip);
+  if (block) ptc_plan_block_end(r, status == PTC_OK);
+  return status;
+}
+
 static ptc_status_t run_repeat(replay_t *r, const ptc_step_t *step, int32_t depth) {
   int64_t trip, end;
   for (ptc_repeat_trips(step, &trip, &end); trip < end; ++trip) {
-    PTC_TRY(run_steps(r, step->body, step->num_steps, depth + 1, step, trip));
+    PTC_TRY(run_trip(r, step, depth, trip));
     PTC_TRY(count_step(r, step));  // an empty body has turns, too
   }
   r->turns[depth] = 0;
@@ -316,6 +394,7 @@ static ptc_status_t check_end(replay_t *r) {
 }
 
 ptc_status_t ptc_plan_replay_task(replay_t *r) {
+  ptc_plan_blocks_clear(r);
   ptc_plan_map_clear(&r->memory);
   r->sent = 0;
   r->num_received = 0;
@@ -350,6 +429,7 @@ void ptc_plan_replay_init(replay_t *r, ptc_diag_t *diag, const ptc_plan_t *plan)
 }
 
 void ptc_plan_replay_deinit(replay_t *r) {
+  ptc_plan_blocks_clear(r);
   for (int64_t n = 0; n < r->num_nodes; ++n) free(r->expected[n].pieces);
   free(r->expected);
   free(r->first_node);

@@ -1,4 +1,4 @@
-// Private to ir/plan_verify*.c and ir/plan_ledger.c: maps of what lies where, and the replay of a plan.
+// Private to ir/plan_verify*.c, ir/plan_tape*.c and ir/plan_ledger.c: maps of what lies where, and the replay of a plan.
 #ifndef PTC_IR_PLAN_VERIFY_IMPL_H_
 #define PTC_IR_PLAN_VERIFY_IMPL_H_
 
@@ -27,6 +27,10 @@ void ptc_plan_map_clear(ptc_plan_map_t *map);
 int64_t ptc_plan_map_find(const ptc_plan_map_t *map, int64_t at);
 // What overlaps |piece| is cut off; an empty piece does nothing.
 void ptc_plan_map_set(ptc_plan_map_t *map, ptc_plan_piece_t piece);
+// What lies in [|at|, |end|) up to where another content begins: neighbours of one content are one piece. |*number|: of
+// the piece to begin with, then of the one after. False where nothing is left.
+bool ptc_plan_map_next(const ptc_plan_map_t *map, int64_t *number, int64_t at, int64_t end,
+                       ptc_plan_piece_t *out);
 // |hash| mixed with what lies in [begin, end), whatever the pieces that it is in.
 uint64_t ptc_plan_map_hash(uint64_t hash, const ptc_plan_map_t *map, int64_t begin, int64_t end);
 
@@ -45,6 +49,11 @@ static inline uint64_t ptc_plan_mix(uint64_t hash, uint64_t value) {
 // The same with a text.
 uint64_t ptc_plan_mix_text(uint64_t hash, const char *text);
 
+enum { PTC_PLAN_MAX_REPLAYED = 1 << 24 };  // steps, all turns counted
+
+typedef struct ptc_plan_recorder_s ptc_plan_recorder_t;  // plan_tape.c
+typedef struct ptc_plan_blocks_s ptc_plan_blocks_t;      // plan_tape.c
+
 typedef struct ptc_plan_replay_s {
   ptc_diag_t *diag;
   const ptc_plan_t *plan;
@@ -59,6 +68,8 @@ typedef struct ptc_plan_replay_s {
       [PTC_PLAN_MAX_LEVELS];  // of each axis: its turn alone is looked at; else it is 0, and stands for all
   int64_t micro;              // of the part that runs, or -1
   const ptc_task_t *task;
+  ptc_plan_recorder_t *recorder;  // NULL: nothing is recorded now
+  ptc_plan_blocks_t *blocks;
 } ptc_plan_replay_t;
 
 void ptc_plan_replay_init(ptc_plan_replay_t *replay, ptc_diag_t *diag, const ptc_plan_t *plan);

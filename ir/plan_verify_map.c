@@ -72,19 +72,27 @@ uint64_t ptc_plan_mix_text(uint64_t hash, const char *text) {
   return ptc_plan_mix(hash, 256);
 }
 
+bool ptc_plan_map_next(const ptc_plan_map_t *map, int64_t *number, int64_t at, int64_t end,
+                       ptc_plan_piece_t *out) {
+  int64_t p = *number;
+  if (p >= map->len || ptc_plan_map_at(map, p)->begin >= end) return false;
+  ptc_plan_piece_t piece = *ptc_plan_map_at(map, p++);
+  for (; p < map->len; ++p) {
+    const ptc_plan_piece_t *next = ptc_plan_map_at(map, p);
+    if (next->begin != piece.end || next->content != piece.content || next->shift != piece.shift)
+      break;
+    piece.end = next->end;
+  }
+  if (piece.begin < at) piece.begin = at;
+  if (piece.end > end) piece.end = end;
+  *number = p;
+  *out = piece;
+  return true;
+}
+
 uint64_t ptc_plan_map_hash(uint64_t hash, const ptc_plan_map_t *map, int64_t begin, int64_t end) {
-  for (int64_t p = ptc_plan_map_find(map, begin);
-       p < map->len && ptc_plan_map_at(map, p)->begin < end;) {
-    ptc_plan_piece_t piece = *ptc_plan_map_at(map, p++);
-    // Neighbours of one content are one piece.
-    for (; p < map->len; ++p) {
-      const ptc_plan_piece_t *next = ptc_plan_map_at(map, p);
-      if (next->begin != piece.end || next->content != piece.content || next->shift != piece.shift)
-        break;
-      piece.end = next->end;
-    }
-    if (piece.begin < begin) piece.begin = begin;
-    if (piece.end > end) piece.end = end;
+  ptc_plan_piece_t piece;
+  for (int64_t p = ptc_plan_map_find(map, begin); ptc_plan_map_next(map, &p, begin, end, &piece);) {
     hash = ptc_plan_mix(hash, piece.content);
     hash = ptc_plan_mix(hash, (uint64_t)(piece.begin - begin));
     hash = ptc_plan_mix(hash, (uint64_t)(piece.end - begin));
