@@ -42,7 +42,7 @@ static bool moves(const ptc_plan_t *plan, const ptc_step_t *steps, int32_t count
 
 ptc_plan_block_t *ptc_plan_block_find(ptc_plan_replay_t *r, const void *key, int64_t slot,
                                       const ptc_step_t *steps, int32_t count) {
-  if (r->recorder || r->plan->mesh.num_axes >= PTC_PLAN_MAX_LEVELS) return NULL;
+  if (r->plain || r->recorder || r->plan->mesh.num_axes >= PTC_PLAN_MAX_LEVELS) return NULL;
   if (!r->blocks) {
     r->blocks = ptc_xmalloc(sizeof *r->blocks);
     *r->blocks = (ptc_plan_blocks_t){0};
@@ -255,8 +255,8 @@ static void add_effects(ptc_plan_recorder_t *recorder, int64_t node, const ptc_p
     ptc_plan_piece_t piece;
     for (int64_t p = ptc_plan_map_find(map, span.begin);
          ptc_plan_map_next(map, &p, span.begin, span.end, &piece);) {
-      const ptc_tape_effect_t effect = {node, piece.begin, piece.end, piece.shift,
-                                        register_of(recorder, piece.content)};
+      const ptc_tape_effect_t effect = {
+          node, piece.begin, piece.end, piece.shift, 0, register_of(recorder, piece.content)};
       PTC_VEC_PUSH(&recorder->block->effects, effect);
     }
   }

@@ -39,6 +39,7 @@ typedef struct ptc_tape_op_s {
 // Bytes [begin, end) of instance |node|, which lies at |address|. They move by |node_step| and |byte_step| with the level.
 typedef struct ptc_tape_read_s {
   int64_t node, node_step, buffer, begin, end, byte_step, shift;
+  int64_t piece, place;  // where it was found last, in the instance and in the arena
   int32_t reg;
   bool fresh;  // a slot: this micro-batch must have written it
 } ptc_tape_read_t;
@@ -46,6 +47,7 @@ typedef struct ptc_tape_read_s {
 // |node| < 0: of the arena.
 typedef struct ptc_tape_effect_s {
   int64_t node, begin, end, shift;
+  int64_t piece;  // where it was put last
   int32_t reg;
 } ptc_tape_effect_t;
 

@@ -5,7 +5,7 @@
 
 typedef struct player_s {
   const ptc_plan_replay_t *replay;
-  const ptc_plan_block_t *block;
+  ptc_plan_block_t *block;
   int64_t by;  // levels from the one that was recorded
   uint64_t *regs;
   int64_t *moved;  // per condition: by how much the place in the content has
@@ -40,9 +40,10 @@ static bool has_bytes(const ptc_plan_block_t *block, int64_t begin, int64_t end)
 }
 
 // Whether |piece| of an instance at |address| lies in memory.
-static bool lies(const ptc_plan_map_t *memory, const ptc_plan_piece_t *piece, int64_t address) {
+static bool lies(const ptc_plan_map_t *memory, const ptc_plan_piece_t *piece, int64_t address,
+                 int64_t *guess) {
   int64_t place = address + piece->begin;
-  for (int64_t m = ptc_plan_map_find(memory, place); place < address + piece->end; ++m) {
+  for (int64_t m = ptc_plan_map_near(memory, place, guess); place < address + piece->end; ++m) {
     const ptc_plan_piece_t *have = m < memory->len ? ptc_plan_map_at(memory, m) : NULL;
     if (!have || have->begin > place || have->content != piece->content ||
         have->shift != piece->shift - address)
@@ -54,7 +55,7 @@ static bool lies(const ptc_plan_map_t *memory, const ptc_plan_piece_t *piece, in
 
 static bool check_condition(player_t *p, int64_t number) {
   const ptc_plan_replay_t *r = p->replay;
-  const ptc_tape_read_t *read = &p->block->reads.data[number];
+  ptc_tape_read_t *read = &p->block->reads.data[number];
   const bool moves = read->node_step || read->byte_step;
   const int64_t node = read->node + p->by * read->node_step;
   const int64_t begin = read->begin + p->by * read->byte_step;
@@ -62,7 +63,7 @@ static bool check_condition(player_t *p, int64_t number) {
   const ptc_plan_map_t *map = &r->expected[node];
   if (read->fresh && r->micro >= 0 && !map->goes_on && map->micro != r->micro) return false;
   ptc_plan_piece_t piece;
-  int64_t at = ptc_plan_map_find(map, begin);
+  int64_t at = ptc_plan_map_near(map, begin, &read->piece);
   if (!ptc_plan_map_next(map, &at, begin, end, &piece) || piece.begin != begin || piece.end != end)
     return false;
   p->regs[read->reg] = piece.content;
@@ -72,7 +73,7 @@ static bool check_condition(player_t *p, int64_t number) {
   if (r->plan->arena_bytes < 0) return true;
   const int64_t address =
       r->plan->buffers[read->buffer].offsets[node - r->first_node[read->buffer]];
-  return lies(&r->memory, &piece, address) &&
+  return lies(&r->memory, &piece, address, &read->place) &&
          !(moves && has_bytes(p->block, address + begin, address + end));
 }
 
@@ -110,7 +111,7 @@ static bool run_ops(player_t *p) {
 // --- effects
 
 static void apply(ptc_plan_replay_t *r, const player_t *p) {
-  const ptc_plan_block_t *block = p->block;
+  ptc_plan_block_t *block = p->block;
   for (int64_t i = 0; i < block->nodes.len; ++i) {
     r->expected[block->nodes.data[i]].micro = r->micro;
     r->expected[block->nodes.data[i]].goes_on |= r->micro < 0;

@@ -504,9 +504,10 @@ static ptc_status_t check_calls(ptc_diag_t *diag, const ptc_plan_t *plan, const 
   return status;
 }
 
-ptc_status_t ptc_plan_verify(ptc_diag_t *diag, const ptc_plan_t *plan) {
+ptc_status_t ptc_plan_verify_replayed(ptc_diag_t *diag, const ptc_plan_t *plan, bool plain) {
   replay_t replay;
   ptc_plan_replay_init(&replay, diag, plan);
+  replay.plain = plain;
   ptc_status_t status = PTC_OK;
   for (int32_t i = 0; i < plan->num_tasks && status == PTC_OK; ++i) {
     replay.task = &plan->tasks[i];
@@ -516,6 +517,10 @@ ptc_status_t ptc_plan_verify(ptc_diag_t *diag, const ptc_plan_t *plan) {
   }
   ptc_plan_replay_deinit(&replay);
   return status;
+}
+
+ptc_status_t ptc_plan_verify(ptc_diag_t *diag, const ptc_plan_t *plan) {
+  return ptc_plan_verify_replayed(diag, plan, false);
 }
 
 ptc_status_t ptc_plan_prove(ptc_diag_t *diag, const ptc_plan_t *const *stages, int32_t num_stages) {

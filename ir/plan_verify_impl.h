@@ -25,8 +25,17 @@ static inline ptc_plan_piece_t *ptc_plan_map_at(const ptc_plan_map_t *map, int64
 void ptc_plan_map_clear(ptc_plan_map_t *map);
 // The first piece that ends after |at|.
 int64_t ptc_plan_map_find(const ptc_plan_map_t *map, int64_t at);
+// The same, from a guess on, which becomes the answer.
+static inline int64_t ptc_plan_map_near(const ptc_plan_map_t *map, int64_t at, int64_t *guess) {
+  const int64_t p = *guess;
+  if (p >= map->len || ptc_plan_map_at(map, p)->end <= at ||
+      (p > 0 && ptc_plan_map_at(map, p - 1)->end > at))
+    *guess = ptc_plan_map_find(map, at);
+  return *guess;
+}
 // What overlaps |piece| is cut off; an empty piece does nothing.
 void ptc_plan_map_set(ptc_plan_map_t *map, ptc_plan_piece_t piece);
+void ptc_plan_map_set_near(ptc_plan_map_t *map, ptc_plan_piece_t piece, int64_t *guess);
 // What lies in [|at|, |end|) up to where another content begins: neighbours of one content are one piece. |*number|: of
 // the piece to begin with, then of the one after. False where nothing is left.
 bool ptc_plan_map_next(const ptc_plan_map_t *map, int64_t *number, int64_t at, int64_t end,
@@ -68,6 +77,7 @@ typedef struct ptc_plan_replay_s {
       [PTC_PLAN_MAX_LEVELS];  // of each axis: its turn alone is looked at; else it is 0, and stands for all
   int64_t micro;              // of the part that runs, or -1
   const ptc_task_t *task;
+  bool plain;                     // no tapes
   ptc_plan_recorder_t *recorder;  // NULL: nothing is recorded now
   ptc_plan_blocks_t *blocks;
 } ptc_plan_replay_t;
@@ -76,6 +86,9 @@ void ptc_plan_replay_init(ptc_plan_replay_t *replay, ptc_diag_t *diag, const ptc
 void ptc_plan_replay_deinit(ptc_plan_replay_t *replay);
 // Runs replay->task on the rank of the coordinates in replay->turns. A plan without addresses is run apart from memory.
 ptc_status_t ptc_plan_replay_task(ptc_plan_replay_t *replay);
+
+// ptc_plan_verify, step by step if |plain|: the same outcome, later.
+ptc_status_t ptc_plan_verify_replayed(ptc_diag_t *diag, const ptc_plan_t *plan, bool plain);
 
 // After ptc_plan_replay_task on the first rank: what it left is what the task's ledger states.
 ptc_status_t ptc_plan_check_values(const ptc_plan_replay_t *replay);

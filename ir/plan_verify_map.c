@@ -42,8 +42,13 @@ static void replace(ptc_plan_map_t *map, int64_t at, int64_t old, const ptc_plan
 }
 
 void ptc_plan_map_set(ptc_plan_map_t *map, ptc_plan_piece_t piece) {
+  int64_t guess = 0;
+  ptc_plan_map_set_near(map, piece, &guess);
+}
+
+void ptc_plan_map_set_near(ptc_plan_map_t *map, ptc_plan_piece_t piece, int64_t *guess) {
   if (piece.begin >= piece.end) return;
-  const int64_t first = ptc_plan_map_find(map, piece.begin);
+  const int64_t first = ptc_plan_map_near(map, piece.begin, guess);
   int64_t last = first;
   while (last < map->len && ptc_plan_map_at(map, last)->begin < piece.end) last++;
   ptc_plan_piece_t kept[3];

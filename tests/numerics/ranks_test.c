@@ -2,7 +2,8 @@
 // same in every bit, 10 losses agree within 1e-5, parameters within 1e-3 of the way that they have gone; with clipping
 // and dropout. Replicas hold the same bits, and every rank reads from its peers the bytes that the plan states. ZeRO
 // 0 and 1, and 2 and 3, give the same bits. A batch that the devices and micro-batches do not divide trains as on one
-// rank, too, gradients of the first step within 1e-4 of their norm. PTC_CASES=all runs every model on every mesh.
+// rank, too, gradients of the first step within 1e-4 of their norm. PTC_CASES=all
+// runs every model on every mesh, PTC_CASES=3-5 the models 3 to 5.
 #include <math.h>
 #include <stdlib.h>
 
@@ -96,9 +97,15 @@ static void check(const small_model_t *model, const rank_run_t *one, int mesh) {
   rank_run_deinit(&many);
 }
 
-static bool wants_all(void) {
+// Whether models are asked for, and which: [first, end).
+static bool wants_models(int *out_first, int *out_end) {
   const char *cases = getenv("PTC_CASES");
-  return cases && strcmp(cases, "all") == 0;
+  *out_first = 0;
+  *out_end = num_small_models;
+  if (cases && strcmp(cases, "all") == 0) return true;
+  if (!cases || sscanf(cases, "%d-%d", out_first, out_end) != 2) return false;
+  if (++*out_end > num_small_models) *out_end = num_small_models;
+  return true;
 }
 
 static void test_meshes(void) {
@@ -106,7 +113,9 @@ static void test_meshes(void) {
     const char *model;
     unsigned meshes;  // bits
   } few[] = {{"gpt2_dropout", 0x17}, {"llama3", 0x28}, {"mixtral", 0x300}};
-  for (size_t i = 0; i < sizeof few / sizeof *few && !wants_all(); i++) {
+  int first, end;
+  const bool asked = wants_models(&first, &end);
+  for (size_t i = 0; i < sizeof few / sizeof *few && !asked; i++) {
     const small_model_t *model = small_model_find(few[i].model);
     rank_run_t one;
     CU_ASSERT_FATAL(run_on(model, -1, -1, &one));
@@ -115,8 +124,10 @@ static void test_meshes(void) {
       if (few[i].meshes >> m & 1) check(model, &one, m);
     rank_run_deinit(&one);
   }
-  for (int i = 0; i < num_small_models && wants_all(); i++) {
+  for (int i = first; i < end && asked; i++) {
     rank_run_t one;
+    printf("%s ", small_models[i].name);
+    fflush(stdout);
     CU_ASSERT_FATAL(run_on(&small_models[i], -1, -1, &one));
     for (int m = 0; m < NUM_MESHES; m++) check(&small_models[i], &one, m);
     rank_run_deinit(&one);
