@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LAUNCHED = 1 << 24 };
+enum { MAX_LAUNCHED = 1 << 24, MIN_FOLDED = 4, MAX_COMPARED = 8 };
 
 // --- the walk
 
@@ -90,6 +90,123 @@ ptc_status_t ptc_plan_walk(const ptc_plan_t *plan, const ptc_task_t *task, ptc_l
   return status;
 }
 
+// --- the same, folded
+
+// Whether something in |steps| that counts moves with the level of a call or an outermost repeat.
+static bool moves(const walker_t *w, const ptc_fold_t *fold, const ptc_step_t *steps,
+                  int32_t count) {
+  const int32_t level = w->plan->mesh.num_axes;
+  for (int32_t i = 0; i < count; ++i) {
+    const ptc_step_t *step = &steps[i];
+    if (step->kind == PTC_STEP_REPEAT && moves(w, fold, step->body, step->num_steps)) return true;
+    for (int32_t a = 0; a < step->num_args; ++a) {
+      const ptc_ref_t *ref = &step->args[a];
+      if ((ref->instance.coef[level] || ref->byte_offset.coef[level]) &&
+          fold->matters(w->arg, step, ref))
+        return true;
+    }
+  }
+  return false;
+}
+
+static bool same_call(const ptc_step_t *a, const ptc_step_t *b) {
+  return a->kind == PTC_STEP_CALL && b->kind == PTC_STEP_CALL && a->task == b->task &&
+         a->slot == b->slot;
+}
+
+// How often the calls that |*out_period| steps from |at| on make recur, themselves included.
+static int64_t count_periods(const ptc_task_t *task, int32_t at, int32_t *out_period) {
+  int32_t next = at + 1;
+  while (next < task->num_steps && !same_call(&task->steps[at], &task->steps[next])) ++next;
+  const int32_t period = next - at;
+  int64_t same = 0;
+  while (at + same + period < task->num_steps &&
+         same_call(&task->steps[at + same], &task->steps[at + same + period]))
+    ++same;
+  *out_period = period;
+  return 1 + same / period;
+}
+
+// |count| times |walk_one|, the first for |first|.
+typedef ptc_status_t (*walk_one_fn_t)(walker_t *w, const ptc_step_t *steps, int32_t count,
+                                      int64_t number);
+
+static ptc_status_t walk_times(walker_t *w, const ptc_fold_t *fold, walk_one_fn_t walk_one,
+                               const ptc_step_t *steps, int32_t count, int64_t first,
+                               int64_t times) {
+  for (int64_t i = 0; i < times; ++i) {
+    const int64_t before = w->number;
+    PTC_TRY(walk_one(w, steps, count, first + i));
+    if (i < MAX_COMPARED && fold->recurs(w->arg, i == 0)) {
+      w->number += (times - i - 1) * (w->number - before);
+      return PTC_OK;
+    }
+  }
+  return PTC_OK;
+}
+
+static ptc_status_t walk_calls(walker_t *w, const ptc_step_t *steps, int32_t count,
+                               int64_t number) {
+  return walk(w, steps + number * count, count, w->plan->mesh.num_axes, NULL, 0);
+}
+
+static ptc_status_t walk_trip(walker_t *w, const ptc_step_t *repeat, int32_t count, int64_t trip) {
+  (void)count;
+  return walk(w, repeat->body, repeat->num_steps, w->plan->mesh.num_axes + 1, repeat, trip);
+}
+
+static ptc_status_t walk_repeat(walker_t *w, const ptc_fold_t *fold, const ptc_step_t *repeat) {
+  int64_t trip, end, late = 0, early = 0;
+  for (int32_t i = 0; i < repeat->num_steps; ++i) {
+    if (repeat->body[i].ahead < -late) late = -repeat->body[i].ahead;
+    if (repeat->body[i].ahead > early) early = repeat->body[i].ahead;
+  }
+  const int64_t full =
+      repeat->count - early - late;  // trips in which all steps run, from |late| on
+  ptc_repeat_trips(repeat, &trip, &end);
+  if (full < MIN_FOLDED || moves(w, fold, repeat->body, repeat->num_steps))
+    return walk(w, repeat, 1, w->plan->mesh.num_axes, NULL, 0);
+  for (; trip < late; ++trip) PTC_TRY(walk_trip(w, repeat, 1, trip));
+  PTC_TRY(walk_times(w, fold, walk_trip, repeat, 1, late, full));
+  for (trip = late + full; trip < end; ++trip) PTC_TRY(walk_trip(w, repeat, 1, trip));
+  w->turns[w->plan->mesh.num_axes] = 0;
+  return PTC_OK;
+}
+
+static ptc_status_t walk_folded(walker_t *w, const ptc_fold_t *fold, const ptc_task_t *task) {
+  bool calls_move = false;
+  for (int32_t t = 0; t < w->plan->num_tasks; ++t)
+    if (w->plan->tasks[t].num_micro > 0)
+      calls_move |= moves(w, fold, w->plan->tasks[t].steps, w->plan->tasks[t].num_steps);
+  for (int32_t i = 0; i < task->num_steps; ++i) {
+    const ptc_step_t *step = &task->steps[i];
+    int32_t period;
+    if (step->kind == PTC_STEP_REPEAT) {
+      PTC_TRY(walk_repeat(w, fold, step));
+      continue;
+    }
+    const int64_t times =
+        step->kind == PTC_STEP_CALL && !calls_move ? count_periods(task, i, &period) : 0;
+    if (times >= MIN_FOLDED) {
+      PTC_TRY(walk_times(w, fold, walk_calls, step, period, 0, times));
+      i += (int32_t)(times * period) - 1;
+    } else {
+      PTC_TRY(walk(w, step, 1, w->plan->mesh.num_axes, NULL, 0));
+    }
+  }
+  return PTC_OK;
+}
+
+ptc_status_t ptc_plan_walk_folded(const ptc_plan_t *plan, const ptc_task_t *task,
+                                  ptc_launched_fn_t fn, const ptc_fold_t *fold, void *arg) {
+  walker_t *walker = ptc_xmalloc(sizeof *walker);
+  *walker = (walker_t){.plan = plan, .fn = fn, .arg = arg};
+  ptc_status_t status = walk_folded(walker, fold, task);
+  if (walker->number > MAX_LAUNCHED) status = PTC_UNSUPPORTED;
+  free(walker);
+  return status;
+}
+
 // --- who touched a span last
 
 // The first item that ends after |at|.
@@ -160,16 +277,28 @@ static ptc_status_t add_spans(void *arg, const ptc_launched_t *launched) {
   return PTC_OK;
 }
 
+// The spans of all turns count, but once seen they are known.
+static bool is_shared(const void *arg, const ptc_step_t *step, const ptc_ref_t *ref) {
+  (void)arg, (void)ref;
+  return step->stream != 0;
+}
+
+static bool is_known(void *arg, bool first) {
+  (void)arg, (void)first;
+  return true;
+}
+
 static int by_begin(const void *a, const void *b) {
   const ptc_access_t *x = a, *y = b;
   return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
 ptc_status_t ptc_shared_spans_find(const ptc_plan_t *plan, ptc_shared_spans_t *out) {
+  static const ptc_fold_t fold = {is_shared, is_known};
   *out = (ptc_shared_spans_t){0};
   for (int32_t t = 0; t < plan->num_tasks; ++t)
     if (plan->tasks[t].num_micro == 0)
-      PTC_TRY(ptc_plan_walk(plan, &plan->tasks[t], add_spans, out));
+      PTC_TRY(ptc_plan_walk_folded(plan, &plan->tasks[t], add_spans, &fold, out));
   if (out->len) qsort(out->items, (size_t)out->len, sizeof *out->items, by_begin);
   int64_t n = 0;
   for (int64_t i = 0; i < out->len; ++i) {

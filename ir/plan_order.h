@@ -28,6 +28,20 @@ typedef ptc_status_t (*ptc_launched_fn_t)(void *arg, const ptc_launched_t *launc
 ptc_status_t ptc_plan_walk(const ptc_plan_t *plan, const ptc_task_t *task, ptc_launched_fn_t fn,
                            void *arg);
 
+// For a walk that may leave out what only repeats: turns of a repeat, or calls that recur with the same slots for later
+// micro-batches.
+typedef struct ptc_fold_s {
+  // Whether it counts where |ref| of |step| lies, which moves from one to the next: then they are all walked.
+  bool (*matters)(const void *arg, const ptc_step_t *step, const ptc_ref_t *ref);
+  // Called after each of them, |first| after the first. Whether |arg| is as it was after the one before, so that |fn| would
+  // find the same in all that follow: then they are counted, not walked.
+  bool (*recurs)(void *arg, bool first);
+} ptc_fold_t;
+
+// ptc_plan_walk that is folded so.
+ptc_status_t ptc_plan_walk_folded(const ptc_plan_t *plan, const ptc_task_t *task,
+                                  ptc_launched_fn_t fn, const ptc_fold_t *fold, void *arg);
+
 // Whether |step| writes its argument |arg|. What it only writes in part counts.
 bool ptc_step_writes(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg);
 bool ptc_step_reads(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg);

@@ -89,6 +89,8 @@ ptc_status_t ptc_plan_replay_task(ptc_plan_replay_t *replay);
 
 // ptc_plan_verify, step by step if |plain|: the same outcome, later.
 ptc_status_t ptc_plan_verify_replayed(ptc_diag_t *diag, const ptc_plan_t *plan, bool plain);
+// The same of ptc_plan_verify_order.
+ptc_status_t ptc_plan_verify_walked(ptc_diag_t *diag, const ptc_plan_t *plan, bool plain);
 
 // After ptc_plan_replay_task on the first rank: what it left is what the task's ledger states.
 ptc_status_t ptc_plan_check_values(const ptc_plan_replay_t *replay);

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/base/vec.h"
 #include "ir/plan_order.h"
+#include "ir/plan_verify_impl.h"
 
 typedef struct stream_s {
   int64_t clock[PTC_PLAN_MAX_STREAMS];
@@ -23,6 +25,10 @@ typedef struct proof_s {
   ptc_shared_spans_t shared;
   stream_t streams[PTC_PLAN_MAX_STREAMS];
   int64_t *events;  // num_streams numbers each
+  int32_t num_events;
+  bool plain;  // all turns are walked
+  // What later steps depend on, now and as it was when it was last described; the numbers of one stream.
+  PTC_VEC(int64_t) state, last_state, numbers;
 } proof_t;
 
 // --- words
@@ -111,14 +117,110 @@ static ptc_status_t visit(void *arg, const ptc_launched_t *launched) {
   return PTC_OK;
 }
 
+// --- turns that only repeat
+
+// Of numbers of one stream only the order counts: clocks and events take the larger of two, a new step is larger than
+// all, and what is older than every clock meets nothing any more.
+static int by_number(const void *a, const void *b) {
+  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static void add_number(proof_t *p, int64_t number) {
+  int64_t low = 0, high = p->numbers.len;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (p->numbers.data[middle] < number)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  PTC_VEC_PUSH(&p->state, low);
+}
+
+static void add_touchers(proof_t *p, const ptc_touch_map_t *map, int64_t known) {
+  for (int64_t i = 0; i < map->len; ++i) {
+    if (map->items[i].position <= known) continue;
+    PTC_VEC_PUSH(&p->state, map->items[i].begin);
+    PTC_VEC_PUSH(&p->state, map->items[i].end);
+    add_number(p, map->items[i].position);
+  }
+  PTC_VEC_PUSH(&p->state, -1);
+}
+
+// The numbers of stream |t| above |known|, sorted, each once.
+static void find_numbers(proof_t *p, int32_t t, int64_t known) {
+  const ptc_touch_map_t *maps[] = {&p->streams[t].writes, &p->streams[t].reads};
+  p->numbers.len = 0;
+  for (int32_t s = 0; s < p->num_streams; ++s) PTC_VEC_PUSH(&p->numbers, p->streams[s].clock[t]);
+  for (int32_t e = 0; e < p->num_events; ++e)
+    if (p->events[(int64_t)e * p->num_streams + t] > known)
+      PTC_VEC_PUSH(&p->numbers, p->events[(int64_t)e * p->num_streams + t]);
+  for (int m = 0; m < 2; ++m)
+    for (int64_t i = 0; i < maps[m]->len; ++i)
+      if (maps[m]->items[i].position > known) PTC_VEC_PUSH(&p->numbers, maps[m]->items[i].position);
+  qsort(p->numbers.data, (size_t)p->numbers.len, sizeof *p->numbers.data, by_number);
+  int64_t n = 0;
+  for (int64_t i = 0; i < p->numbers.len; ++i)
+    if (n == 0 || p->numbers.data[i] != p->numbers.data[n - 1])
+      p->numbers.data[n++] = p->numbers.data[i];
+  p->numbers.len = n;
+}
+
+static void describe_state(proof_t *p) {
+  p->state.len = 0;
+  for (int32_t t = 0; t < p->num_streams; ++t) {
+    int64_t known = p->streams[t].clock[t];
+    for (int32_t s = 0; s < p->num_streams; ++s)
+      if (p->streams[s].clock[t] < known) known = p->streams[s].clock[t];
+    find_numbers(p, t, known);
+    for (int32_t s = 0; s < p->num_streams; ++s) add_number(p, p->streams[s].clock[t]);
+    for (int32_t e = 0; e < p->num_events; ++e)
+      add_number(p, p->events[(int64_t)e * p->num_streams + t]);
+    add_touchers(p, &p->streams[t].writes, known);
+    add_touchers(p, &p->streams[t].reads, known);
+  }
+}
+
+static bool recurs(void *arg, bool first) {
+  proof_t *p = arg;
+  describe_state(p);
+  const bool same =
+      !first && p->state.len == p->last_state.len &&
+      memcmp(p->state.data, p->last_state.data, (size_t)p->state.len * sizeof *p->state.data) == 0;
+  const int64_t len = p->state.len, cap = p->state.cap;
+  int64_t *data = p->state.data;
+  p->state.data = p->last_state.data;
+  p->state.cap = p->last_state.cap;
+  p->last_state.data = data;
+  p->last_state.len = len;
+  p->last_state.cap = cap;
+  return same;
+}
+
+// Whether some instance of the buffer can be met.
+static bool can_meet(const void *arg, const ptc_step_t *step, const ptc_ref_t *ref) {
+  (void)step;
+  const proof_t *p = arg;
+  const ptc_buffer_t *buffer = &p->plan->buffers[ref->buffer];
+  bool meets = false;
+  for (int64_t i = 0; i < buffer->num_instances && !meets; ++i)
+    meets =
+        ptc_shared_spans_meet(&p->shared, buffer->offsets[i], buffer->offsets[i] + buffer->bytes);
+  return meets;
+}
+
 static ptc_status_t prove_task(proof_t *p, const ptc_task_t *task, int32_t num_events) {
   p->task = task;
+  p->num_events = num_events;
   memset(p->events, 0, (size_t)num_events * (size_t)p->num_streams * sizeof *p->events);
   for (int32_t s = 0; s < p->num_streams; ++s) {
     memset(p->streams[s].clock, 0, sizeof p->streams[s].clock);
     p->streams[s].writes.len = p->streams[s].reads.len = 0;
   }
-  return ptc_plan_walk(p->plan, task, visit, p);
+  static const ptc_fold_t fold = {can_meet, recurs};
+  return p->plain ? ptc_plan_walk(p->plan, task, visit, p)
+                  : ptc_plan_walk_folded(p->plan, task, visit, &fold, p);
 }
 
 // --- events that nothing records
@@ -168,8 +270,13 @@ static ptc_status_t prove(proof_t *p, int32_t num_events) {
 }
 
 ptc_status_t ptc_plan_verify_order(ptc_diag_t *diag, const ptc_plan_t *plan) {
+  return ptc_plan_verify_walked(diag, plan, false);
+}
+
+ptc_status_t ptc_plan_verify_walked(ptc_diag_t *diag, const ptc_plan_t *plan, bool plain) {
   proof_t *proof = ptc_xmalloc(sizeof *proof);
-  *proof = (proof_t){.diag = diag, .plan = plan, .num_streams = ptc_plan_num_streams(plan)};
+  *proof = (proof_t){
+      .diag = diag, .plan = plan, .plain = plain, .num_streams = ptc_plan_num_streams(plan)};
   const int32_t num_events = ptc_plan_num_events(plan);
   proof->events =
       ptc_xmalloc((size_t)(num_events + 1) * (size_t)proof->num_streams * sizeof *proof->events);
@@ -183,6 +290,9 @@ ptc_status_t ptc_plan_verify_order(ptc_diag_t *diag, const ptc_plan_t *plan) {
   }
   ptc_shared_spans_deinit(&proof->shared);
   free(proof->events);
+  PTC_VEC_FREE(&proof->state);
+  PTC_VEC_FREE(&proof->last_state);
+  PTC_VEC_FREE(&proof->numbers);
   free(proof);
   return status;
 }

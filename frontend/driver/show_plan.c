@@ -147,7 +147,7 @@ void ptc_show_summary(const ptc_plan_t *plan, const char *path, ptc_show_format_
     if (global->offset) fprintf(out, " + %" PRId64, global->offset);
     fputc('\n', out);
   }
-  fputs("parts: summary memory schedule kernels ir config\n", out);
+  fputs("parts: summary memory schedule kernels ir config why\n", out);
 }
 
 void ptc_show_config(const ptc_plan_t *plan, ptc_show_format_t format, FILE *out) {

@@ -227,11 +227,23 @@ static void put_title(const lines_t *l, const ptc_task_t *task) {
   if (world == 1) {
     fprintf(l->out, "%s on one rank\n", task->name);
   } else {
-    fprintf(l->out, "%s on ranks 0-%" PRId64 " (", task->name, world - 1);
+    const int32_t stages = l->plan->num_stages > 1 ? l->plan->num_stages : 1;
+    const int64_t each = world / stages, first = l->plan->stage * each;
+    fprintf(l->out, "%s on rank", task->name);
+    if (each > 1)
+      fprintf(l->out, "s %" PRId64 "-%" PRId64, first, first + each - 1);
+    else
+      fprintf(l->out, " %" PRId64, first);
+    if (stages > 1) fprintf(l->out, ", stage %" PRId32 " of %" PRId32, l->plan->stage, stages);
+    fputs(" (", l->out);
     for (int32_t a = 0; a < l->plan->mesh.num_axes; a++)
       fprintf(l->out, "%s%s=%" PRId64, a ? " " : "", l->plan->mesh.axes[a].name,
               l->plan->mesh.axes[a].size);
-    fprintf(l->out, "), which make the same steps; bytes are those of rank %" PRId64 "\n", l->rank);
+    fprintf(l->out, ")%s; bytes are those of rank %" PRId64 "\n",
+            each > 1 ? ", which make the same steps" : "", l->rank);
+    if (stages > 1)
+      fprintf(l->out, "other stages: --rank=N, %" PRId64 " rank%s each\n", each,
+              each > 1 ? "s" : "");
   }
   fprintf(l->out, "%5s  %-8s %10s  %-9s op\n", "step", "stream", "bytes", "group");
 }
@@ -249,9 +261,10 @@ void ptc_show_schedule(const ptc_plan_t *plan, const ptc_task_t *task, int64_t r
   put_steps(&lines, task->steps, task->num_steps, 0, 1);
   if (format == PTC_SHOW_TEXT) put_volume(&lines, task);
   if (format == PTC_SHOW_JSON) {
-    json_t *root = json_pack("{s:s, s:I, s:I, s:o, s:o}", "task", task->name, "world",
-                             (json_int_t)ptc_plan_world(plan), "rank", (json_int_t)rank, "steps",
-                             lines.list, "communication", volume_json(&lines, task));
+    json_t *root = json_pack("{s:s, s:I, s:I, s:i, s:o, s:o}", "task", task->name, "world",
+                             (json_int_t)ptc_plan_world(plan), "rank", (json_int_t)rank, "stage",
+                             (int)plan->stage, "steps", lines.list, "communication",
+                             volume_json(&lines, task));
     json_dumpf(root, out, JSON_INDENT(1));
     fputc('\n', out);
     json_decref(root);

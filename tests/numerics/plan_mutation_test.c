@@ -721,6 +721,7 @@ static bool judged_alike(const ptc_plan_t *plan) {
   for (int plain = 0; plain < 2; plain++) {
     ptc_diag_init(&diags[plain]);
     status[plain] = ptc_plan_verify_replayed(&diags[plain], plan, plain);
+    if (status[plain] == PTC_OK) status[plain] = ptc_plan_verify_walked(&diags[plain], plan, plain);
   }
   const bool alike =
       status[0] == status[1] &&
@@ -812,6 +813,7 @@ static void test_changes(void) {
       {"gpt2_dropout", "dp=2,pp=2,micro_batch=2,zero=3,overlap=1"},
       {"gpt2", "batch=12,micro_batch=1"},
       {"llama3", "batch=24,dp=2,pp=2,micro_batch=1,zero=2"},
+      {"llama3", "batch=24,dp=2,pp=2,micro_batch=1,zero=3,overlap=1"},
   };
   enum { NUM_CASES = sizeof cases / sizeof *cases, CHANGES_OF_RANDOM = 20 };
   const int64_t count = get_count("PTC_CASES", 80), num_random = get_count("PTC_PLANS", 4);
