@@ -431,7 +431,21 @@ static bool twice(change_t *c) {
 }
 
 static bool launch_twice(change_t *c) { return is(c, PTC_STEP_LAUNCH) && twice(c); }
-static bool repeat_twice(change_t *c) { return is(c, PTC_STEP_REPEAT) && twice(c); }
+
+// Whether some step in |steps| is no copy.
+static bool computes(const ptc_step_t *steps, int32_t count) {
+  bool found = false;
+  for (int32_t i = 0; i < count; i++)
+    found |= steps[i].kind == PTC_STEP_REPEAT ? computes(steps[i].body, steps[i].num_steps)
+                                              : steps[i].kind != PTC_STEP_COPY;
+  return found;
+}
+
+// A repeat of copies alone may be done twice, as each of them may: the proof sees that all hold what they held.
+static bool repeat_twice(change_t *c) {
+  const ptc_step_t *step = step_of(&c->place);
+  return is(c, PTC_STEP_REPEAT) && computes(step->body, step->num_steps) && twice(c);
+}
 static bool send_twice(change_t *c) { return is(c, PTC_STEP_SEND) && twice(c); }
 static bool call_twice(change_t *c) { return is(c, PTC_STEP_CALL) && twice(c); }
 
