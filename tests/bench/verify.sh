@@ -3,10 +3,10 @@
 # of GPT-2 and of a model like Llama 3, compiled without a C compiler at hand, and `ptc verify` of them; goal 1 s for
 # 4,096 ranks. The compiler proves what it writes, so that its own time holds the proof, too. CPU time of the best of so
 # many runs counts; exit status 1 if it misses.
-# Usage: tests/bench/verify.sh BUILD_FOLDER [RUNS]   (a release build; default: 5 runs)
+# Usage: tests/bench/verify.sh BUILD_FOLDER [RUNS [LAYERS]]   (a release build; default: 5 runs, 32 layers)
 set -u
-build=$(realpath "${1:?usage: verify.sh BUILD_FOLDER [RUNS]}")
-runs=${2:-5}
+build=$(realpath "${1:?usage: verify.sh BUILD_FOLDER [RUNS [LAYERS]]}")
+runs=${2:-5} layers=${3:-32}
 cd "$(dirname "$0")/../.." || exit 2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -31,7 +31,7 @@ for model in gpt2 llama3; do
   for mesh in dp=1 dp=4,tp=4,pp=4,zero=1 dp=64,tp=8,pp=8,zero=1 dp=64,tp=8,pp=8,zero=3 dp=64,tp=8,pp=8,zero=2; do
     dp=${mesh#dp=} samples=16
     [ "${mesh##*,}" != zero=2 ] || samples=1024
-    options=(--set batch=$((samples * ${dp%%,*})) --set layers=32 --parallel "$mesh,micro_batch=2" -q)
+    options=(--set batch=$((samples * ${dp%%,*})) --set layers=$layers --parallel "$mesh,micro_batch=2" -q)
     [ $model = llama3 ] || options+=(--set heads=16)
     compile=$(best_ms "$build/ptc" samples/$model.ptm "${options[@]}" -o "$work/plan") || exit 2
     verify=$(best_ms "$build/ptc" verify "$work/plan" -q) || exit 2
