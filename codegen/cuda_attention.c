@@ -63,8 +63,8 @@ static void print_save(const ptc_attention_c_t *self, const char *name,
                  ptc_c_to_storage(self->arena, tensor->dtype, "x"));
 }
 
-// Opens a function of one score, |head|, whose arguments are decoded to the loop dims' indices.
-static void open_of_score(const ptc_attention_c_t *self, const char *head, ptc_c_scope_t *scope) {
+void ptc_cuda_attention_open_score(const ptc_attention_c_t *self, const char *head,
+                                   ptc_c_scope_t *scope) {
   const ptc_kernel_t *kernel = self->kernel;
   ptc_str_append(self->out, head);
   ptc_cuda_declare(self->out, kernel);
@@ -94,58 +94,9 @@ static void print_of_score(const ptc_attention_c_t *self, const char *type, cons
     return;
   }
   ptc_c_scope_t scope;
-  open_of_score(self, head, &scope);
+  ptc_cuda_attention_open_score(self, head, &scope);
   ptc_c_eval(&scope, expr, 2, self->out);
   ptc_str_printf(self->out, "  return %s;\n}\n", scope.value_text[expr]);
-}
-
-// Whether the random numbers of an even key and the next one are of the same four, which one run of Philox gives.
-static bool is_drawn_in_pairs(const ptc_attention_c_t *self, const ptc_c_affine_t *place) {
-  bool even = place->base % 2 == 0 && place->coef[self->at->attend] == 1;
-  for (int32_t d = 0; d < self->kernel->num_dims; ++d)
-    even &= d == self->at->attend || place->coef[d] % 2 == 0;
-  for (int32_t i = 0; i < place->num_terms; ++i) even &= place->term_coef[i] % 2 == 0;
-  return even;
-}
-
-// kept_pair(call, o, row, key, keep): of |key|, which is even, and the next one.
-static void print_kept_pair(const ptc_attention_c_t *self) {
-  static const char head[] =
-      "static inline void kept_pair(const ptc_kernel_call_t *call, int o, int row, int key, float "
-      "*keep) {\n";
-  const ptc_kexpr_t *e = self->p > 0 ? &self->kernel->exprs[self->random] : NULL;
-  const ptc_c_affine_t place = e ? ptc_c_affine_of(self->kernel, e->args[0]) : (ptc_c_affine_t){0};
-  if (!e || !is_drawn_in_pairs(self, &place)) {
-    ptc_str_append(self->out, head);
-    ptc_str_append(
-        self->out,
-        "  keep[0] = kept(call, o, row, key);\n  keep[1] = kept(call, o, row, key + 1);\n}\n");
-    return;
-  }
-  ptc_str_append(self->out,
-                 "static inline void philox_pair(uint64_t seed, uint64_t element, uint32_t step, "
-                 "uint32_t hash, uint32_t *word) {\n"
-                 "  const uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);\n"
-                 "  const uint64_t block = element / 4;\n"
-                 "  uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = step, c3 = "
-                 "hash;\n"
-                 "  PTC_PHILOX_ROUNDS\n"
-                 "  word[0] = element & 2 ? c2 : c0;\n"
-                 "  word[1] = element & 2 ? c3 : c1;\n"
-                 "}\n");
-  ptc_c_scope_t scope;
-  open_of_score(self, head, &scope);
-  for (int32_t i = 0; i < place.num_terms; ++i) ptc_c_eval(&scope, place.terms[i], 2, self->out);
-  for (int32_t i = 1; i < 3; ++i) ptc_c_eval(&scope, e->args[i], 2, self->out);
-  const char *hash = ptc_c_hash(&scope, self->random, 2, self->out);
-  ptc_str_printf(
-      self->out,
-      "  uint32_t word[2];\n"
-      "  philox_pair((uint64_t)%s, (uint64_t)(%s), (uint32_t)%s, %s, word);\n"
-      "  for (int x = 0; x < 2; ++x) keep[x] = ptc_bits01(word[x]) >= %s ? %s : 0.0f;\n}\n",
-      scope.value_text[e->args[1]], ptc_c_affine_text(&scope, &place), scope.value_text[e->args[2]],
-      hash, ptc_attention_float(self->arena, self->p),
-      ptc_attention_float(self->arena, 1 / (1 - self->p)));
 }
 
 // What is common to both directions: sizes, operands, the score and its mask, bias and dropout.
@@ -189,7 +140,6 @@ static void print_scores(const ptc_attention_c_t *self) {
         out,
         "static inline float kept(const ptc_kernel_call_t *call, int o, int row, int key) {\n"
         "  return 1.0f;\n}\n");
-  print_kept_pair(self);
   ptc_str_append(out,
                  // The sum of eight neighbours, and their maximum; every one gets it.
                  "static inline float sum8(float x) {\n"

@@ -98,16 +98,22 @@ typedef struct attention_row_s {
   int rows, keys, heads, group, dot, own;
   const char *mask;  // "", "causal", "window"
   const char *more;  // attributes
+  bool bias, drops;
+  double scale;  // with a large one later blocks of keys have far larger scores than the first
 } attention_row_t;
 
 static const attention_row_t attention_rows[] = {
-    {150, 150, 1, 1, 64, 64, "causal", ""},
-    {70, 130, 2, 1, 16, 16, "", ""},
-    {40, 40, 1, 3, 32, 32, "causal", ", softcap = 2.0"},
-    {90, 90, 1, 2, 128, 128, "window", ""},
-    {37, 75, 1, 1, 192, 128, "", ""},
-    {20, 33, 1, 1, 256, 256, "causal", ""},
-    {66, 66, 2, 1, 72, 40, "causal", ", softcap = 3.0"},
+    {150, 150, 1, 1, 64, 64, "causal", "", false, false, 0.2},
+    {40, 260, 1, 1, 64, 64, "", "", false, false, 4},
+    {70, 130, 2, 1, 16, 16, "", "", false, false, 0.2},
+    {40, 40, 1, 3, 32, 32, "causal", ", softcap = 2.0", false, false, 0.2},
+    {90, 90, 1, 2, 128, 128, "window", "", false, false, 0.2},
+    {37, 75, 1, 1, 192, 128, "", "", false, false, 0.2},
+    {20, 33, 1, 1, 256, 256, "causal", "", false, false, 0.2},
+    {66, 66, 2, 1, 72, 40, "causal", ", softcap = 3.0", false, false, 0.2},
+    {100, 148, 2, 2, 64, 64, "causal", "", false, true, 2},
+    {67, 71, 1, 1, 32, 136, "window", ", softcap = 2.0", false, true, 0.2},
+    {80, 70, 1, 1, 64, 64, "causal", "", true, false, -0.2},
 };
 enum { NUM_ATTENTION_ROWS = sizeof attention_rows / sizeof *attention_rows };
 
@@ -118,9 +124,13 @@ static void check_attention(const attention_row_t *row, const char *dtype) {
       "module \"t\"\n"
       "input @q : %s[b=2, s=%d, n=%d, g=%d, k=%d]\ninput @key : %s[b=2, t=%d, n=%d, k=%d]\n"
       "input @val : %s[b=2, t=%d, n=%d, w=%d]\ninput @dout : %s[b=2, s=%d, n=%d, g=%d, w=%d]\n"
-      "func @f(%%q = @q, %%key = @key, %%val = @val, %%dout = @dout) {\n",
+      "input @bias : %s[n=%d, s=%d, t=%d]\n"
+      "setting @seed : i64[] {value = 5}\ncounter @step : i64[] {value = 2}\n"
+      "func @f(%%q = @q, %%key = @key, %%val = @val, %%dout = @dout, %%bias = @bias, "
+      "%%seed = @seed, %%step = @step) {\n",
       dtype, row->rows, row->heads, row->group, row->dot, dtype, row->keys, row->heads, row->dot,
-      dtype, row->keys, row->heads, row->own, dtype, row->rows, row->heads, row->group, row->own);
+      dtype, row->keys, row->heads, row->own, dtype, row->rows, row->heads, row->group, row->own,
+      dtype, row->heads, row->rows, row->keys);
   const bool masked = row->mask[0] != 0;
   if (masked) {
     ptc_str_printf(&text,
@@ -134,19 +144,28 @@ static void check_attention(const attention_row_t *row, const char *dtype) {
   }
   // A causal mask is `before` itself.
   const char *mask = !masked ? "" : strcmp(row->mask, "window") == 0 ? ", %mask" : ", %before";
-  ptc_str_printf(
-      &text,
-      "  %%out, %%lse = attention %%q, %%key, %%val%s {attend = t, dot = k, scale = 0.2%s%s}\n"
-      "  %%dq, %%dk, %%dv = attention_grad %%q, %%key, %%val%s, %%out, %%lse, %%dout {attend = t, "
-      "dot = k, scale = 0.2%s%s}\n"
-      "  return output \"out\" = %%out, output \"lse\" = %%lse, output \"dq\" = %%dq, output "
-      "\"dk\" = "
-      "%%dk, output \"dv\" = %%dv\n}\n",
-      mask, masked ? ", mask = true" : "", row->more, mask, masked ? ", mask = true" : "",
-      row->more);
+  const char *bias = row->bias ? ", %bias" : "", *random = row->drops ? ", %seed, %step" : "";
+  ptc_str_t attrs = {0};
+  ptc_str_printf(&attrs, "{attend = t, dot = k, scale = %g%s%s%s%s}", row->scale,
+                 masked ? ", mask = true" : "", row->bias ? ", bias = true" : "", row->more,
+                 row->drops ? ", p = 0.3, path = \"block.attn\"" : "");
+  ptc_str_printf(&text, "  %%out, %%lse = attention %%q, %%key, %%val%s%s%s %s\n", mask, bias,
+                 random, attrs.data);
+  // The gradient of a bias is not for tensor cores.
+  if (!row->bias)
+    ptc_str_printf(&text,
+                   "  %%dq, %%dk, %%dv = attention_grad %%q, %%key, %%val%s, %%out, %%lse, "
+                   "%%dout%s %s\n",
+                   mask, random, attrs.data);
+  ptc_str_append(&text, "  return output \"out\" = %out, output \"lse\" = %lse");
+  if (!row->bias)
+    ptc_str_append(&text, ", output \"dq\" = %dq, output \"dk\" = %dk, output \"dv\" = %dv");
+  ptc_str_append(&text, "\n}\n");
+  ptc_str_deinit(&attrs);
   char what[120];
-  snprintf(what, sizeof what, "attention of %d rows, %d keys, %d and %d columns, %s, %s", row->rows,
-           row->keys, row->dot, row->own, row->mask, dtype);
+  snprintf(what, sizeof what, "attention of %d rows, %d keys, %d and %d columns, %s, %s%s%s",
+           row->rows, row->keys, row->dot, row->own, row->mask, dtype, row->bias ? ", bias" : "",
+           row->drops ? ", dropout" : "");
   check(text.data, form_of(dtype), what);
   ptc_str_deinit(&text);
 }
