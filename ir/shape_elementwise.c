@@ -1,5 +1,5 @@
-// Shape functions of leaves and elementwise ops. Result dims: those of the operands in the order of
-// first appearance. The constraints cN of op "add" have the labels "add-cN"; those that hold for
+// Shape functions of leaves and elementwise ops. Result dims: those of the operand of most dims (the first
+// of several), then those of the others in the order of first appearance. The constraints cN of op "add" have the labels "add-cN"; those that hold for
 // every op are in shape_impl.h.
 #include <inttypes.h>
 #include <math.h>
@@ -14,8 +14,13 @@ static bool is_any(ptc_dtype_t dtype) {
   return true;
 }
 
+// The operand of most dims leads: it is walked in its own order, and what is broadcast along it adapts.
 static ptc_dim_list_t union_of_operands(const ptc_op_t *op) {
+  int32_t first = 0;
+  for (int32_t i = 1; i < op->num_operands; i++)
+    if (ptc_shape_operand(op, i)->num_dims > ptc_shape_operand(op, first)->num_dims) first = i;
   ptc_dim_list_t dims = {0};
+  ptc_dim_list_union(&dims, ptc_shape_operand(op, first));
   for (int32_t i = 0; i < op->num_operands; i++)
     ptc_dim_list_union(&dims, ptc_shape_operand(op, i));
   return dims;

@@ -251,10 +251,64 @@ static ptc_value_t *unary_broadcast(ptc_builder_t *b, const ptc_op_t *op) {
   return made;
 }
 
+// --- transposes move towards their users: what goes by names drops them
+// |op| on |operands| and then in the order of dims that op's result has.
+static ptc_value_t *transpose_after(ptc_builder_t *b, const ptc_op_t *op, ptc_value_t **operands) {
+  ptc_op_t *inner = ptc_build_op(b, op->opcode, operands, op->num_operands, 1,
+                                 ptc_attrs_clone(b->module, &op->attrs));
+  if (!inner) return NULL;
+  inner->remat = op->remat;
+  const char *names[PTC_MAX_DIMS];
+  const int32_t num_dims = type_of(op)->num_dims;
+  for (int32_t i = 0; i < num_dims; i++) names[i] = type_of(op)->dims[i].name;
+  ptc_value_t *made = ptc_build_transpose(b, inner->results[0], names, num_dims);
+  if (made && ptc_type_equal(made->type, type_of(op))) {
+    made->def->remat = op->remat;
+    return made;
+  }
+  if (made && made->def != inner) ptc_op_remove(made->def);
+  ptc_op_remove(inner);
+  return NULL;
+}
+
+static bool same_order(const ptc_type_t *a, const ptc_type_t *b) {
+  for (int32_t i = 0; i < a->num_dims; i++)
+    if (a->dims[i].name != b->dims[i].name) return false;
+  return true;
+}
+
+// An elementwise op whose operands with all dims are transposed alike; what is broadcast may lie in any order.
+static ptc_value_t *ewise_transpose(ptc_builder_t *b, const ptc_op_t *op) {
+  if (ptc_op_has_trait(op, PTC_TRAIT_RANDOM)) return NULL;  // its numbers belong to places
+  ptc_value_t *operands[3] = {0}, *lead = NULL;
+  for (int32_t i = 0; i < op->num_operands; i++) {
+    operands[i] = op->operands[i];
+    if (operands[i]->type->num_dims < type_of(op)->num_dims) continue;
+    operands[i] = operand_of(operands[i], PTC_OP_TRANSPOSE);
+    if (!operands[i] || (lead && !same_order(lead->type, operands[i]->type))) return NULL;
+    lead = operands[i];
+  }
+  return lead ? transpose_after(b, op, operands) : NULL;
+}
+
 static bool has_name(const ptc_attr_t *attr, const char *name) {
   for (int32_t i = 0; i < attr->count; i++)
     if (attr->u.dims[i] == name) return true;
   return false;
+}
+
+// The dims that are reduced must follow one another as before: a sum keeps its bits.
+static ptc_value_t *reduce_transpose(ptc_builder_t *b, const ptc_op_t *op) {
+  ptc_value_t *x = operand_of(op->operands[0], PTC_OP_TRANSPOSE);
+  if (!x) return NULL;
+  const ptc_attr_t *over = ptc_op_attr(op, "over");
+  const ptc_type_t *wide = op->operands[0]->type;
+  for (int32_t i = 0, k = 0; i < wide->num_dims; i++) {
+    if (!has_name(over, wide->dims[i].name)) continue;
+    while (!has_name(over, x->type->dims[k].name)) k++;
+    if (x->type->dims[k++].name != wide->dims[i].name) return NULL;
+  }
+  return transpose_after(b, op, &x);
 }
 
 // einsum(broadcast(x), y): x itself, if y has every dim that the broadcast adds and none of them is
@@ -377,6 +431,8 @@ static const struct {
     {PTC_OP_MERGE, merge_split},
     {PTC_OP_CONCAT, concat_one},
     {PTC_OP_EINSUM, einsum_broadcast},
+    {PTC_OP_REDUCE_SUM, reduce_transpose},
+    {PTC_OP_REDUCE_MAX, reduce_transpose},
     {PTC_OP_LIST_SLICE, same_as_operand},
     {PTC_OP_LIST_CONCAT, concat_one},
     {PTC_OP_LIST_UNGROUP, ungroup_group},
@@ -387,6 +443,7 @@ static ptc_value_t *apply_rules(ptc_builder_t *b, const ptc_op_t *op) {
   ptc_value_t *made = fold(b, op);
   for (size_t i = 0; !made && i < sizeof(rules) / sizeof(rules[0]); i++)
     if (rules[i].opcode == op->opcode) made = rules[i].apply(b, op);
+  if (!made && ptc_op_has_trait(op, PTC_TRAIT_EWISE)) made = ewise_transpose(b, op);
   if (!made && ptc_op_has_trait(op, PTC_TRAIT_EWISE)) made = ewise_broadcast(b, op);
   if (!made && ptc_op_has_trait(op, PTC_TRAIT_EWISE)) made = unary_broadcast(b, op);
   return made;

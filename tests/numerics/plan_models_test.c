@@ -74,7 +74,8 @@ static void check_text(ptc_diag_t *diag, const ptc_plan_t *plan, const char *nam
   ptc_str_deinit(&steps_again);
 }
 
-// |bounded|: the ratio is asked for. (Of models of a few hundred bytes padding is most.)
+// |bounded|: the ratio is asked for. (Of models of a few hundred bytes padding is most; of small ones a page may
+// lie between the bound and what any order reaches.)
 static void check_module(ptc_module_t *module, const char *name, bool bounded) {
   ptc_diag_t *diag = module->diag;
   ptc_plan_t *plan = NULL;
@@ -88,7 +89,7 @@ static void check_module(ptc_module_t *module, const char *name, bool bounded) {
     UNIT_CHECK(ptc_plan_check(diag, plan) == PTC_OK, name);
     UNIT_CHECK(ptc_plan_verify(diag, plan) == PTC_OK, name);
     const double ratio = (double)plan->arena_bytes / (double)plan->bound_bytes;
-    UNIT_CHECK(!bounded || ratio <= 1.03, name);
+    UNIT_CHECK(!bounded || ratio <= 1.03 || plan->arena_bytes - plan->bound_bytes <= 4096, name);
     if (bounded && ratio > worst_ratio) worst_ratio = ratio;
     check_text(diag, plan, name);
   }

@@ -50,7 +50,7 @@ static const rule_row_t rule_rows[] = {
     {"not not c", "  %0 = not %c\n  %1 = not %0\n  %r = where %1, %x, %y\n", PTC_OP_NOT, 0},
     {"x - -y", "  %0 = neg %y\n  %r = sub %x, %0\n", PTC_OP_ADD, 1},
     {"x + -y", "  %0 = neg %y\n  %r = add %x, %0\n", PTC_OP_SUB, 1},
-    {"-y + x keeps its dims", "  %0 = neg %y\n  %r = add %0, %x\n", PTC_OP_SUB, 0},
+    {"-y + x", "  %0 = neg %y\n  %r = add %0, %x\n", PTC_OP_SUB, 1},
     {"where(c, x, x)", "  %r = where %c, %x, %x\n", PTC_OP_WHERE, 0},
     {"where(true, x, y) of x's dims",
      "  %z = constant {value = 1} : bool[]\n  %r = where %z, %x, %y\n", PTC_OP_WHERE, 0},
@@ -84,9 +84,9 @@ static const rule_row_t rule_rows[] = {
      "  %0 = broadcast %y {dims = [b, d], extents = [2, 3]}\n"
      "  %r = mul %x, %0\n",
      PTC_OP_BROADCAST, 0},
-    {"first operand broadcast keeps its dims",
+    {"first operand broadcast",
      "  %0 = broadcast %y {dims = [b, d], extents = [2, 3]}\n  %r = mul %0, %x\n", PTC_OP_BROADCAST,
-     1},
+     0},
     {"f(broadcast)",
      "  %0 = broadcast %y {dims = [b, d], extents = [2, 3]}\n  %1 = exp %0\n"
      "  %r = sub %1, %x\n",
@@ -103,6 +103,17 @@ static const rule_row_t rule_rows[] = {
      "  %0 = transpose %x {dims = [d, b]}\n"
      "  %r = einsum %0, %y {over = [d]}\n",
      PTC_OP_TRANSPOSE, 0},
+    {"transposes move behind elementwise ops",
+     "  %0 = transpose %x {dims = [d, b]}\n  %1 = exp %0\n  %2 = mul %1, %y\n"
+     "  %3 = einsum %2, %y {over = [d]}\n  %r = sub %x, %3\n",
+     PTC_OP_TRANSPOSE, 0},
+    {"transposes alike move behind both",
+     "  %0 = transpose %x {dims = [d, b]}\n  %1 = exp %0\n  %2 = add %1, %0\n"
+     "  %3 = reduce_sum %2 {over = [d]}\n  %r = sub %x, %3\n",
+     PTC_OP_TRANSPOSE, 0},
+    {"a transpose of one operand of two stays",
+     "  %0 = transpose %x {dims = [d, b]}\n  %1 = sin %x\n  %r = add %0, %1\n", PTC_OP_TRANSPOSE,
+     1},
     {"split of merge",
      "  %0 = merge %x {dims = [b, d], into = e}\n"
      "  %1 = split %0 {dim = e, into = [b, d], extents = [2, 3]}\n"

@@ -111,5 +111,37 @@ static void test_examples(void) {
   free(text);
 }
 
-static const unit_test_t tests[] = {{"examples", test_examples}};
+// The operand of most dims gives the order, whichever side it stands on.
+static void test_output_order(void) {
+  static const char text[] =
+      "model m(width = 3, seq = 2) {\n"
+      "  dim d = width, b = batch, s = seq\n  param w[d] ~ ones\n"
+      "  input t[b, s] : int from text\n  x = f32(t)\n"
+      "  y = w[d] * x[b, s]\n  z = exp(w) + y\n  u[s, d, b] = y\n"
+      "  loss = mean[b, s, d](u)\n  output y, z, u\n}\n"
+      "train {\n  batch = 2\n  optimizer = sgd(lr = 1)\n}\n";
+  static const char *const orders[][4] = {
+      {"y", "b", "s", "d"}, {"z", "b", "s", "d"}, {"u", "s", "d", "b"}};
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_module_t *module = NULL;
+  CU_ASSERT_EQUAL(ptc_compile_text(&diag, "order.ptm", text, sizeof(text) - 1, NULL, &module),
+                  PTC_OK);
+  ptc_diag_print(&diag, stdout, PTC_DIAG_TEXT, false);
+  const ptc_func_t *eval = module ? ptc_module_find_func(module, "eval") : NULL;
+  CU_ASSERT_PTR_NOT_NULL(eval);
+  for (size_t i = 0; eval && i < sizeof(orders) / sizeof(orders[0]); i++)
+    for (int32_t r = 0; r < eval->num_results; r++) {
+      if (strcmp(eval->results[r].name, orders[i][0]) != 0) continue;
+      const ptc_type_t *type = eval->body->last->operands[r]->type;
+      CU_ASSERT_EQUAL(type->num_dims, 3);
+      for (int32_t d = 0; d < type->num_dims; d++)
+        UNIT_CHECK(strcmp(type->dims[d].name, orders[i][1 + d]) == 0, orders[i][0]);
+    }
+  ptc_module_destroy(module);
+  ptc_diag_deinit(&diag);
+}
+
+static const unit_test_t tests[] = {{"examples", test_examples},
+                                    {"order of outputs", test_output_order}};
 UNIT_MAIN("language", tests)
