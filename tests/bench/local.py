@@ -1,59 +1,92 @@
-"""Predicted against measured step times of plans on this machine: python3 local.py PTC FOLDER"""
-import json, math, os, statistics, subprocess, sys
+"""Predicted against measured step times of plans on this machine: python3 local.py PTC FOLDER ROUNDS
 
-ptc, folder = os.path.abspath(sys.argv[1]), sys.argv[2]
+All plans are made first; then each round runs every plan for a few steps, so that a slow minute of the machine
+meets all of them alike. A plan's time is its best round's median step: what the machine does undisturbed, as the
+rates of the cluster `local` are the best that were seen, too.
+"""
+import json, os, statistics, subprocess, sys
+
+ptc, folder, rounds = os.path.abspath(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 samples = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "samples")
-small = ["--set", "layers=4", "--set", "d=256", "--set", "heads=4", "--set", "seq=256", "--set", "vocab=4096"]
+batch, seq, steps = 8, 256, 6
+small = ["--set", "layers=4", "--set", "d=256", "--set", f"seq={seq}", "--set", "vocab=4096"]
+heads = ["--set", "heads=4"]
 models = {
-    "gpt2": ["gpt2.ptm", *small, "--set", "drop=0"],
-    "llama3": ["llama3.ptm", *small, "--set", "kv_heads=2", "--set", "ffn=768"],
+    "gpt2": ["gpt2.ptm", *small, *heads, "--set", "drop=0"],
+    "llama3": ["llama3.ptm", *small, *heads, "--set", "kv_heads=2", "--set", "ffn=768"],
+    "gptj": ["gptj.ptm", *small, *heads, "--set", "rotary=32"],
+    "mamba2": ["mamba2.ptm", *small],
 }
-layouts = [
-    (1, "micro_batch=4"), (1, "micro_batch=8"), (1, "micro_batch=4,recompute=full"), (1, "micro_batch=2"),
+many = [
+    (1, "micro_batch=8"), (1, "micro_batch=2"), (1, "micro_batch=4,recompute=full"),
     (2, "dp=2,micro_batch=4"), (2, "dp=2,micro_batch=2"), (2, "dp=2,zero=1,micro_batch=4"),
     (2, "dp=2,zero=3,micro_batch=4"), (2, "tp=2,micro_batch=4"), (2, "tp=2,micro_batch=8,sequence_parallel=on"),
-    (2, "pp=2,micro_batch=2"), (2, "pp=2,micro_batch=1,schedule=zero_bubble"), (2, "cp=2,micro_batch=4"),
+    (2, "cp=2,micro_batch=4"), (2, "pp=2,micro_batch=8"), (2, "pp=2,micro_batch=4"), (2, "pp=2,micro_batch=2"),
+    (2, "pp=2,micro_batch=1,schedule=zero_bubble"), (2, "pp=2,micro_batch=2,recompute=full"),
 ]
-common = ["--set", "batch=8", "--set", "train.precision=f32"]
+few = [(1, "micro_batch=8"), (2, "dp=2,micro_batch=4"), (2, "pp=2,micro_batch=2"), (2, "pp=2,micro_batch=4")]
+layouts = {"gpt2": many, "llama3": many, "gptj": few, "mamba2": few}
+common = ["--set", f"batch={batch}", "--set", "train.precision=f32"]
 
 
 def run(*arguments):
     return subprocess.run([ptc, *arguments], check=True, capture_output=True, text=True).stdout
 
 
-def rank(values):
-    order = sorted(range(len(values)), key=lambda i: values[i])
-    ranks = [0] * len(values)
-    for place, i in enumerate(order):
-        ranks[i] = place
-    return ranks
+def ranks(values):
+    """The rank of each value; equal values share the mean of their ranks."""
+    order = sorted(values)
+    return [order.index(x) + (order.count(x) - 1) / 2 for x in values]
+
+
+def rank_correlation(a, b):
+    return statistics.correlation(ranks(a), ranks(b))
+
+
+def visit(plan):
+    """The median step of a few, in seconds."""
+    run("run", plan, "-q", "--data", f"{folder}/text.txt", "--steps", str(steps), "--run-dir", plan + ".run",
+        "--restart", "--threads", "2")
+    with open(plan + ".run/metrics.jsonl") as lines:
+        rows = [json.loads(line) for line in lines]
+    return statistics.median([batch * seq / row["tokens_per_s"] for row in rows if row["kind"] == "train"][1:])
 
 
 with open("/usr/share/common-licenses/GPL-3") as text, open(f"{folder}/text.txt", "w") as out:
     out.write(text.read())
-pairs = []
+plans = []
 for name, (file, *settings) in models.items():
-    for number, (ranks, layout) in enumerate(layouts):
-        base = [os.path.join(samples, file), *settings, *common, "--parallel", layout]
+    for number, (world, layout) in enumerate(layouts[name]):
+        base = [os.path.join(samples, file), *settings, *common, "--parallel", layout, "--cluster", f"local:{world}", "-q"]
         plan = f"{folder}/{name}{number}"
         try:
-            told = json.loads(run(*base, "-q", "--cluster", f"local:{ranks}", "-n", "--format", "json"))["best"]
-            run(*base, "-q", "-o", plan)
-            run("run", plan, "-q", "--data", f"{folder}/text.txt", "--steps", "12", "--run-dir", plan + ".run",
-                "--threads", "2")
+            told = json.loads(run(*base, "-n", "--format", "json"))["best"]
+            run(*base, "-o", plan)
         except subprocess.CalledProcessError as error:
-            print(f"{name:8} {layout:44} {error.stderr.strip().splitlines()[-1][:90]}", flush=True)
-            continue
-        with open(plan + ".run/metrics.jsonl") as lines:
-            rows = [json.loads(line) for line in lines]
-        times = [8 * 256 / row["tokens_per_s"] for row in rows if row["kind"] == "train"][4:]
-        measured = statistics.median(times)
-        pairs.append((told["step_s"], measured))
-        print(f"{name:8} {layout:44} measured {measured:7.3f} s, predicted {told['step_s']:7.3f} s, "
-              f"{100 * (told['step_s'] / measured - 1):+6.1f} %", flush=True)
-errors = sorted(abs(p / m - 1) for p, m in pairs)
-a, b = rank([p for p, _ in pairs]), rank([m for _, m in pairs])
-n = len(pairs)
-rho = 1 - 6 * sum((x - y) ** 2 for x, y in zip(a, b)) / (n * (n * n - 1)) if n > 2 else math.nan
-print(f"{n} layouts: median error {100 * statistics.median(errors):.1f} %, largest {100 * errors[-1]:.1f} %, "
-      f"rank correlation {rho:.2f}")
+            sys.exit(f"{name} {layout}: {error.stderr.strip()}")
+        plans.append({"model": name, "layout": layout, "plan": plan, "predicted": told["step_s"], "times": []})
+        print(f"\r{len(plans)} plans", end="", file=sys.stderr, flush=True)
+for turn in range(rounds):
+    for at, plan in enumerate(plans if turn % 2 == 0 else plans[::-1]):
+        plan["times"].append(visit(plan["plan"]))
+        print(f"\rround {turn + 1} of {rounds}: {at + 1} of {len(plans)} plans ", end="", file=sys.stderr, flush=True)
+print(file=sys.stderr)
+print(f"{'model':8} {'layout':40} {'best':>7} {'median':>7} {'predicted':>9} {'error':>8}")
+for plan in plans:
+    plan["best"] = min(plan["times"])
+    print(f"{plan['model']:8} {plan['layout']:40} {plan['best']:7.3f} {statistics.median(plan['times']):7.3f} "
+          f"{plan['predicted']:9.3f} {100 * (plan['predicted'] / plan['best'] - 1):+7.1f} %")
+
+
+def summary(name, chosen):
+    errors = sorted(abs(plan["predicted"] / plan["best"] - 1) for plan in chosen)
+    rho = rank_correlation([plan["predicted"] for plan in chosen], [plan["best"] for plan in chosen])
+    print(f"{name:8} {len(chosen):3} layouts: error median {100 * statistics.median(errors):4.1f} %, largest "
+          f"{100 * errors[-1]:4.1f} %, rank correlation {rho:.2f}")
+    return errors[-1], rho
+
+
+for name in models:
+    summary(name, [plan for plan in plans if plan["model"] == name])
+largest, rho = summary("all", plans)
+sys.exit(0 if largest <= 0.15 and rho >= 0.9 else 1)
