@@ -1,9 +1,10 @@
-// Kernels of one op in CUDA. Scans and selections: a thread per line. scatter_add and window_add: a block per
-// addressed row of the result; it lists the positions that send to the row, 256 at a time and in order, and
-// adds them up in double, so that the sum does not depend on timing.
+// Kernels of one op in CUDA. Scans and selections: a thread per line. window_add: a block per addressed row of the
+// result; it lists the positions that send to the row, 256 at a time and in order, and adds them up in double, so
+// that the sum does not depend on timing. scatter_add: cuda_scatter.c.
+#include "codegen/cuda_single.h"
+
 #include <inttypes.h>
 
-#include "codegen/cuda_codegen.h"
 #include "codegen/single_adder.h"
 #include "ir/limbs.h"
 
@@ -153,9 +154,9 @@ static void print_dispatch_slot(ptc_c_single_t *s, ptc_str_t *out) {
   s->tiles = blocks_for(total);
 }
 
-// --- scatter_add, window_add
+// --- window_add
 
-static void print_adder(ptc_c_single_t *s, ptc_str_t *out) {
+static void print_window_add(ptc_c_single_t *s, ptc_str_t *out) {
   ptc_adder_t adder;
   ptc_adder_init(s, &adder);
   const ptc_adder_t *a = &adder;
@@ -352,13 +353,14 @@ ptc_status_t ptc_cuda_single(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_ker
                              ptc_str_t *out, ptc_kernel_shape_t *out_shape) {
   ptc_c_single_t s = {.arena = arena, .kernel = kernel, .op = kernel->op};
   ptc_cuda_prelude(out, kernel);
+  if (kernel->kind == PTC_KERNEL_SCATTER_ADD) ptc_cuda_reductions(out);
   print_entry(out, kernel);
   switch (kernel->kind) {
     case PTC_KERNEL_SCAN: print_scan(&s, out); break;
     case PTC_KERNEL_TOPK: print_topk(&s, out); break;
     case PTC_KERNEL_DISPATCH_SLOT: print_dispatch_slot(&s, out); break;
-    case PTC_KERNEL_SCATTER_ADD:
-    case PTC_KERNEL_WINDOW_ADD: print_adder(&s, out); break;
+    case PTC_KERNEL_SCATTER_ADD: ptc_cuda_scatter_add(&s, out); break;
+    case PTC_KERNEL_WINDOW_ADD: print_window_add(&s, out); break;
     case PTC_KERNEL_SQUARE_SUM: print_square_sum(&s, out); break;
     case PTC_KERNEL_LIMBS_VALUE:
       s.tiles = 1;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Proves, by the counters of the simulator of GPUs and for shapes that are multiples of the tiles: kernels bound by memory
 # touch no sector that they do not use and move at most 1.05 times their least bytes (AdamW: each value is read and
-# written once), but for those listed below with the reason; GEMMs, and attention on tensor cores, have no bank
+# written once); GEMMs, and attention on tensor cores, have no bank
 # conflicts in shared memory, and their products are in mma. Ends with `N passed, N failed`. By default one model, by PTC_SEED; PTC_CASES=4 runs all.
 # PTC_SHOW=1 prints each kernel. Without NVRTC it says so and passes.
 # Usage: gpusim_counters_test.sh BUILD_FOLDER
@@ -14,17 +14,6 @@ head -c 4000 LICENSE | tr -c 'a-z \n' 'e' >"$root/tokens"
 cat >"$root/check.awk" <<'END'
 # Whose accesses are not coalesced: sine and cosine look up tables of the math library.
 function is_scattered(name) { return about[name] ~ /\(rope/ }
-# How many times the least bytes a kernel may move.
-function bound(name) {
-  # A block per addressed row looks through all indices: nothing is added atomically.
-  if (about[name] ~ /scatter_add/) return 4
-  # Sums over columns: partial sums in double, written and read, per 32 rows, or per 2, which is the batch here.
-  if (about[name] ~ /norm_grad.*reduce_sum/) return 1.75
-  if (about[name] ~ /reduce_sum|norm_grad/) return 1.26
-  # Scale and bias once per block, of 8 rows here: from the L2 cache.
-  if (about[name] ~ /norm/) return 1.26
-  return 1.05
-}
 function complain(text) { print model ": " name ": " text; bad++ }
 FILENAME == csv {
   split($0, f, ",")
@@ -45,8 +34,8 @@ $1 == "launches" { counted = 1 }
   if (show) printf "%s %-9s %6.3f x least, %.3f touched, conflicts %d, mma %.1f%%  %s\n", model, kind, ratio, $5 / $6, $8, 100 * inside / (inside + $3 + 1e-9), name
   if (kind == "memory") {
     # A scalar takes a sector.
-    if (32 * $7 > bound(name) * n * least[name] + 128 * n) complain("moves " ratio " times the least bytes")
-    if (32 * $7 > 1.05 * n * least[name] + 128 * n) excepted++
+    if (32 * $7 > 1.05 * n * least[name] + 128 * n) complain("moves " ratio " times the least bytes")
+    if (32 * $7 > 10000 && ratio > worst) worst = ratio
     if ($5 > $6 && !is_scattered(name)) complain($5 " sectors for " $6)
     if (about[name] ~ /adamw/ && 32 * $7 > 10000 && ratio > worst_adamw) worst_adamw = ratio
   } else if (kind != "attention" || inside > 0) {
@@ -60,8 +49,8 @@ $1 == "launches" { counted = 1 }
   if (kind == "attention" && inside > 0 && inside < 0.97 * (inside + $3)) complain("only " inside " of " inside + $3 " M FLOP in mma")
 }
 END {
-  printf "%s: %d kernels bound by memory (%d move more than 1.05 times the least, as stated), %d GEMMs in mma, %d exact, %d attention; AdamW moves at most %.3f times its least\n",
-    model, seen["memory"], excepted, seen["gemm"], seen["exact"], seen["attention"], worst_adamw
+  printf "%s: %d kernels bound by memory move at most %.3f times their least bytes, %d GEMMs in mma, %d exact, %d attention; AdamW moves at most %.3f times its least\n",
+    model, seen["memory"], worst, seen["gemm"], seen["exact"], seen["attention"], worst_adamw
   if (seen["memory"] < 20 || seen["gemm"] + seen["exact"] < 8 || seen["attention"] < 2) { print model ": too few kernels"; bad++ }
   exit bad > 0
 }
