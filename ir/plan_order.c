@@ -1,5 +1,6 @@
 #include "ir/plan_order.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,23 @@ bool ptc_step_reads(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg)
     return arg < kernel->num_params && kernel->modes[arg] != 1;
   }
   return !ptc_step_writes(plan, step, arg);
+}
+
+const char *ptc_plan_step_origin(const ptc_plan_t *plan, ptc_arena_t *arena,
+                                 const ptc_step_t *step) {
+  const char *file;
+  int32_t line;
+  if (step->kind == PTC_STEP_LAUNCH) {
+    file = plan->kernels[step->kernel].loc_file;
+    line = plan->kernels[step->kernel].loc_line;
+  } else if (step->kind == PTC_STEP_COLLECTIVE) {
+    file = step->collective->loc_file;
+    line = step->collective->loc_line;
+  } else {
+    file = plan->buffers[step->args[0].buffer].loc_file;
+    line = plan->buffers[step->args[0].buffer].loc_line;
+  }
+  return file ? ptc_arena_printf(arena, "%s:%" PRId32 ", ", file, line) : "";
 }
 
 static ptc_access_t access_of(const walker_t *w, const ptc_step_t *step, int32_t arg) {

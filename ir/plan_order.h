@@ -46,6 +46,11 @@ ptc_status_t ptc_plan_walk_folded(const ptc_plan_t *plan, const ptc_task_t *task
 bool ptc_step_writes(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg);
 bool ptc_step_reads(const ptc_plan_t *plan, const ptc_step_t *step, int32_t arg);
 
+// The line of the model that |step| (LAUNCH, COPY, COLLECTIVE, SEND, RECV) comes from, for words in parentheses:
+// "model.ptm:12, ", or "" if it is not known.
+const char *ptc_plan_step_origin(const ptc_plan_t *plan, ptc_arena_t *arena,
+                                 const ptc_step_t *step);
+
 // Who touched a span last.
 typedef struct ptc_toucher_s {
   int64_t begin, end;

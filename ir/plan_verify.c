@@ -12,6 +12,7 @@
 //
 // What a part does for the first micro-batch is recorded, and played for the others (plan_tape.h).
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,9 +59,13 @@ static span_t span_of(const replay_t *r, const ptc_ref_t *ref) {
 
 static ptc_status_t fault(replay_t *r, const span_t *span, int32_t line, const char *id,
                           const char *what) {
+  char origin[256] = "";
+  if (span->buffer->loc_file)
+    snprintf(origin, sizeof origin, " of %s:%" PRId32, span->buffer->loc_file,
+             span->buffer->loc_line);
   return ptc_error(r->diag, (ptc_loc_t){r->plan->steps_file, line, 1}, PTC_INVALID_INPUT, id,
-                   "task \"%s\", step %" PRId64 ": \"%s\", instance %" PRId64 ", %s", r->task->name,
-                   r->num_steps, span->buffer->name, span->instance, what);
+                   "task \"%s\", step %" PRId64 ": \"%s\"%s, instance %" PRId64 ", %s",
+                   r->task->name, r->num_steps, span->buffer->name, origin, span->instance, what);
 }
 
 static ptc_status_t check_read(replay_t *r, const span_t *span, int32_t line) {

@@ -33,7 +33,7 @@ typedef struct proof_s {
 
 // --- words
 
-// "step 17 (line 40), all_gather on stream 1".
+// "step 17 (model.ptm:12, line 40), all_gather on stream 1".
 static const char *describe(const proof_t *p, ptc_arena_t *arena, const ptc_step_t *step,
                             int64_t number) {
   const char *what = step->kind == PTC_STEP_LAUNCH ? p->plan->kernels[step->kernel].name
@@ -41,8 +41,9 @@ static const char *describe(const proof_t *p, ptc_arena_t *arena, const ptc_step
                      : step->kind == PTC_STEP_SEND ? "send"
                      : step->kind == PTC_STEP_RECV ? "recv"
                                                    : ptc_collective_name(step->collective->kind);
-  return ptc_arena_printf(arena, "step %" PRId64 " (line %" PRId32 "), %s on stream %" PRId32,
-                          number, step->line, what, step->stream);
+  return ptc_arena_printf(arena, "step %" PRId64 " (%sline %" PRId32 "), %s on stream %" PRId32,
+                          number, ptc_plan_step_origin(p->plan, arena, step), step->line, what,
+                          step->stream);
 }
 
 static ptc_status_t report(const proof_t *p, const ptc_launched_t *launched,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/plan.h"
+#include "ir/plan_order.h"
 
 enum { MAX_EVENTS = 1 << 22 };
 
@@ -96,7 +96,7 @@ static const event_t *head(const actor_t *actor) {
   return actor->at < actor->len ? &actor->events[actor->at] : NULL;
 }
 
-// "stage 1, step 17 (line 40): recv of "x" from stage 0".
+// "stage 1 at step 17 (model.ptm:12, line 40) in recv of "x" (tag 3) from stage 0".
 static const char *describe(const meeting_t *m, ptc_arena_t *arena, int32_t stage) {
   const actor_t *actor = &m->actors[stage];
   const event_t *event = head(actor);
@@ -110,8 +110,9 @@ static const char *describe(const meeting_t *m, ptc_arena_t *arena, int32_t stag
                             step->kind == PTC_STEP_SEND ? "send" : "recv",
                             actor->plan->buffers[step->args[0].buffer].name, step->tag,
                             step->kind == PTC_STEP_SEND ? "to" : "from", step->peer);
-  return ptc_arena_printf(arena, "stage %" PRId32 " at step %" PRId64 " (line %" PRId32 ") in %s",
-                          stage, event->number, step->line, what);
+  return ptc_arena_printf(arena, "stage %" PRId32 " at step %" PRId64 " (%sline %" PRId32 ") in %s",
+                          stage, event->number, ptc_plan_step_origin(actor->plan, arena, step),
+                          step->line, what);
 }
 
 // The stage that |stage| waits for; of a collective, the first member that is elsewhere.

@@ -36,7 +36,7 @@ static const char usage[] =
     "  --format=FORMAT        text (default), json; schedule, kernels, config, loss: csv;\n"
     "                         memory, loss: svg\n"
     "  --task=NAME            of memory, schedule: train (default), eval, init\n"
-    "  --rank=N               of memory, schedule: whose; stages differ (default: 0)\n"
+    "  --rank=N               of a plan, all but why: whose; stages differ (default: 0)\n"
     "  --diagnostics=FORMAT   text or json\n"
     "  --color=WHEN           auto, always, never\n"
     "  -q, --quiet            as everywhere; changes nothing here\n"

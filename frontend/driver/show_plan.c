@@ -110,7 +110,13 @@ static void print_mesh(const ptc_plan_t *plan, FILE *out) {
   fprintf(out, "  %" PRId64 " ranks:", ptc_plan_world(plan));
   for (int32_t a = 0; a < plan->mesh.num_axes; a++)
     fprintf(out, " %s=%" PRId64, plan->mesh.axes[a].name, plan->mesh.axes[a].size);
-  fputs("; of each of them, but for the parameters:\n", out);
+  if (plan->num_stages > 1)
+    fprintf(out,
+            "; of each rank of stage %" PRId32 " of %" PRId32
+            " (--rank=N: another one's), parameters those of the stage:\n",
+            plan->stage, plan->num_stages);
+  else
+    fputs("; of each of them, but for the parameters:\n", out);
 }
 
 void ptc_show_summary(const ptc_plan_t *plan, const char *path, ptc_show_format_t format,

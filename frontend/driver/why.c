@@ -357,6 +357,26 @@ json_t *ptc_why_new(const ptc_planner_t *p, const ptc_module_t *module) {
                    meshes);
 }
 
+// Whether setting |name| of the training was left open.
+static bool is_default(const ptc_plan_t *plan, const char *name) {
+  for (int32_t i = 0; i < plan->num_settings; i++)
+    if (strcmp(plan->settings[i].name, name) == 0)
+      return strcmp(plan->settings[i].origin, "default") == 0;
+  return false;
+}
+
+// Whether the pass choose-mesh fills |name|: --world leaves dp or tp open.
+static bool is_by_rule(const ptc_plan_t *plan, const char *name) {
+  static const char *const filled[] = {"dp", "tp", "zero", "sequence_parallel"};
+  bool found = false;
+  for (size_t i = 0; i < sizeof(filled) / sizeof(*filled); i++)
+    found |= strcmp(name, filled[i]) == 0;
+  bool world = false;
+  for (int32_t i = 0; i < plan->num_settings; i++)
+    world |= strcmp(plan->settings[i].name, "train.world") == 0;
+  return found && world && (is_default(plan, "train.dp") || is_default(plan, "train.tp"));
+}
+
 json_t *ptc_why_of_settings(const ptc_plan_t *plan) {
   static const char *const split[] = {
       "world",    "pp",           "dp",       "ep",     "cp",        "tp",
@@ -370,8 +390,8 @@ json_t *ptc_why_of_settings(const ptc_plan_t *plan) {
     for (size_t k = 0; k < sizeof(split) / sizeof(*split); k++) {
       if (strcmp(name, split[k]) != 0) continue;
       const bool by_default = strcmp(setting->origin, "default") == 0;
-      new_decision(decisions, name, setting->value, by_default ? "default" : "user",
-                   by_default ? NULL : setting->origin);
+      const char *by = !by_default ? "user" : is_by_rule(plan, name) ? "rule" : "default";
+      new_decision(decisions, name, setting->value, by, by_default ? NULL : setting->origin);
     }
   }
   return json_pack("{s:b, s:I, s:o, s:o}", "planner", 0, "devices",

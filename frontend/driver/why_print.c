@@ -75,6 +75,8 @@ static void print_decision(const json_t *d, FILE *out) {
     fprintf(out, "chosen by the planner\n");
   else if (strcmp(by, "user") == 0)
     fprintf(out, "given by the user (%s)\n", place);
+  else if (strcmp(by, "rule") == 0)
+    fprintf(out, "chosen for the world: least work, bytes and messages\n");
   else
     fprintf(out, "the default\n");
   const json_t *all = json_object_get(d, "alternatives");

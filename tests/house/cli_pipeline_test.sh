@@ -22,6 +22,8 @@ expect 0 'pipeline of 2 stages, 4 micro-batches; stages are idle for 20.0% of th
 expect 0 '0F0,0F1,,,0B0,,0F2,0B1,,0F3,0B2,,,0B3,' 'ptc show pp schedule --format=csv'
 expect 0 ',1F0,1I0,1F1,1I1,1W0' 'ptc show zero schedule --format=csv'
 expect 0 'call train.f' 'ptc show pp schedule --rank=1'
+expect 0 'train on rank 1, stage 1 of 2 (pp=2); bytes are those of rank 1' 'ptc show pp schedule --rank=1'
+expect 0 '"stage": 1' 'ptc show pp schedule --rank=1 --format=json'
 expect 0 'recv' 'ptc show pp memory --format=json'
 expect 0 '' 'ptc show pp; ptc show pp kernels; ptc show pp config'
 
