@@ -52,13 +52,15 @@ static operand_t make_operand(const ptc_kernel_t *kernel, const char *name, ptc_
   return operand;
 }
 
-// `static inline int64_t A_rows(int i)`: the offset in elements of position |i| of |mask|. Dims that lie
-// one after another in memory are walked as one.
-static void print_offset(const ptc_kernel_t *kernel, const operand_t *operand, const char *what,
-                         uint32_t mask, ptc_str_t *out) {
-  ptc_str_printf(out, "static inline int64_t %s_%s(int i) {\n  return 0", operand->name, what);
-  const int64_t total = ptc_kernel_extent(kernel, mask);
-  int64_t after = 1;
+// Dims that lie one after another in memory.
+typedef struct run_s {
+  int64_t extent, stride;
+} run_t;
+
+// The runs of the dims of |mask|, the innermost first; returns how many.
+static int32_t find_runs(const ptc_kernel_t *kernel, const operand_t *operand, uint32_t mask,
+                         run_t *runs) {
+  int32_t count = 0;
   for (int32_t i = kernel->num_dims - 1; i >= 0; --i) {
     if (!(mask >> i & 1) || kernel->dims[i].extent == 1) continue;
     const int64_t stride = operand->strides[i];
@@ -69,15 +71,30 @@ static void print_offset(const ptc_kernel_t *kernel, const operand_t *operand, c
       extent *= kernel->dims[o].extent;
       i = o;
     }
-    const bool outermost = after * extent == total;
-    if (stride && outermost && after == 1)
-      ptc_str_printf(out, " + (int64_t)i * %" PRId64, stride);
-    else if (stride && outermost)
-      ptc_str_printf(out, " + (int64_t)(i / %" PRId64 ") * %" PRId64, after, stride);
-    else if (stride)
-      ptc_str_printf(out, " + (int64_t)(i / %" PRId64 " %% %" PRId64 ") * %" PRId64, after, extent,
-                     stride);
-    after *= extent;
+    runs[count++] = (run_t){extent, stride};
+  }
+  return count;
+}
+
+// `static inline int64_t A_rows(int i)`: the offset in elements of position |i| of |mask|.
+static void print_offset(const ptc_kernel_t *kernel, const operand_t *operand, const char *what,
+                         uint32_t mask, ptc_str_t *out) {
+  run_t runs[PTC_KERNEL_MAX_DIMS];
+  const int32_t num_runs = find_runs(kernel, operand, mask, runs);
+  ptc_str_printf(out, "static inline int64_t %s_%s(int i) {\n  return 0", operand->name, what);
+  int64_t after = 1;
+  for (int32_t r = 0; r < num_runs; after *= runs[r++].extent) {
+    if (!runs[r].stride) continue;
+    ptc_str_append(out, " + (int64_t)");
+    if (num_runs == 1)
+      ptc_str_append(out, "i");
+    else if (r == num_runs - 1)
+      ptc_str_printf(out, "(i / %" PRId64 ")", after);
+    else if (r == 0)
+      ptc_str_printf(out, "(i %% %" PRId64 ")", runs[r].extent);
+    else
+      ptc_str_printf(out, "(i / %" PRId64 " %% %" PRId64 ")", after, runs[r].extent);
+    ptc_str_printf(out, " * %" PRId64, runs[r].stride);
   }
   ptc_str_append(out, ";\n}\n");
 }
@@ -417,11 +434,14 @@ static void print_exact(const ptc_kernel_t *kernel, ptc_arena_t *arena, const op
   const int64_t m = ptc_kernel_extent(kernel, g->m), n = ptc_kernel_extent(kernel, g->n),
                 k = ptc_kernel_extent(kernel, g->k);
   const int64_t tiles_m = (m + 63) / 64, tiles_n = (n + 63) / 64;
-  // Three blocks: left to itself ptxas aims at four, and spills.
-  ptc_str_printf(out,
-                 "extern \"C\" __global__ void __launch_bounds__(%d, 3) %s(const ptc_kernel_call_t "
-                 "arguments) {\n",
-                 PTC_CUDA_THREADS, kernel->name);
+  // Three blocks: left to itself ptxas aims at four, and spills. Two where a place along k takes a division.
+  run_t runs[PTC_KERNEL_MAX_DIMS];
+  const bool divides = find_runs(kernel, a, g->k, runs) > 1 || find_runs(kernel, b, g->k, runs) > 1;
+  ptc_str_printf(
+      out,
+      "extern \"C\" __global__ void __launch_bounds__(%d, %d) %s(const ptc_kernel_call_t "
+      "arguments) {\n",
+      PTC_CUDA_THREADS, divides ? 2 : 3, kernel->name);
   ptc_cuda_start(out, kernel);
   ptc_cuda_declare(out, kernel);
   ptc_str_t number = {0};
