@@ -181,13 +181,22 @@ static void print_entry(const ptc_attention_c_t *self, int32_t blocks) {
   ptc_str_append(self->out, "  const int r = threadIdx.x / 8, sub = threadIdx.x % 8;\n");
 }
 
+// Rows of an odd number of words, so that a column's words of eight neighbouring rows lie in different banks; of scores,
+// of which a warp has four rows of eight at a time, 40. A warp fills along one row.
+static const char tiles_text[] =
+    "enum { DOT_LD = DOT | 1, OWN_LD = OWN | 1 };\n"
+    "#define FILL(tile, first, count, width, element)      \\\n"
+    "  for (int i = threadIdx.x / 32; i < 32; i += 8)      \\\n"
+    "    for (int c = threadIdx.x % 32; c < (width); c += 32) { \\\n"
+    "      const int at = (first) + i;                     \\\n"
+    "      tile[i][c] = at < (count) ? element : 0.0f;     \\\n"
+    "    }\n";
+
 static const char forward_text[] =
-    "  __shared__ float tq[32][DOT + 1], tk[32][DOT + 1], tv[32][OWN + 1], tp[32][33];\n"
+    "  __shared__ float tq[32][DOT_LD], tk[32][DOT_LD], tv[32][OWN_LD], tp[32][40];\n"
     "  const int o = blockIdx.x / ROW_TILES, row0 = blockIdx.x % ROW_TILES * 32, row = row0 + r;\n"
     "  const bool live = row < ROWS;\n"
-    "  for (int i = threadIdx.x; i < 32 * DOT; i += 256)\n"
-    "    tq[i / DOT][i % DOT] = row0 + i / DOT < ROWS ? q_load(call, o, row0 + i / DOT, 0, i % "
-    "DOT) : 0.0f;\n"
+    "  FILL(tq, row0, ROWS, DOT, q_load(call, o, at, 0, c))\n"
     "  float most = -INFINITY, total = 0.0f, acc[(OWN + 7) / 8] = {};\n"
     "  for (int key0 = 0; key0 < KEYS; key0 += 32) {\n"
     "    bool seen[4], any = false;\n"
@@ -197,12 +206,8 @@ static const char forward_text[] =
     "      any |= seen[i];\n"
     "    }\n"
     "    if (!__syncthreads_or(any)) continue;\n"
-    "    for (int i = threadIdx.x; i < 32 * DOT; i += 256)\n"
-    "      tk[i / DOT][i % DOT] = key0 + i / DOT < KEYS ? k_load(call, o, 0, key0 + i / DOT, i % "
-    "DOT) : 0.0f;\n"
-    "    for (int i = threadIdx.x; i < 32 * OWN; i += 256)\n"
-    "      tv[i / OWN][i % OWN] = key0 + i / OWN < KEYS ? v_load(call, o, 0, key0 + i / OWN, i % "
-    "OWN) : 0.0f;\n"
+    "    FILL(tk, key0, KEYS, DOT, k_load(call, o, 0, at, c))\n"
+    "    FILL(tv, key0, KEYS, OWN, v_load(call, o, 0, at, c))\n"
     "    __syncthreads();\n"
     "    float z[4] = {}, top = -INFINITY;\n"
     "    for (int c = 0; c < DOT; ++c)\n"
@@ -263,27 +268,19 @@ static const char row_sums_text[] =
 // Phases 1 and 2 compute, for a tile of rows and keys, P with dropout and dS; the thread owns one row (2) or
 // one key (1) and every eighth of the other side.
 static const char backward_text[] =
-    "  __shared__ float own_a[32][DOT + 1], own_b[32][OWN + 1], other_a[32][DOT + 1], "
-    "other_b[32][OWN + 1];\n"
-    "  __shared__ float ts[32][33];\n"
+    "  __shared__ float own_a[32][DOT_LD], own_b[32][OWN_LD], other_a[32][DOT_LD], "
+    "other_b[32][OWN_LD];\n"
+    "  __shared__ float ts[32][40];\n"
     "  const bool by_key = call->phase == 1;\n"
     "  const int own_tiles = by_key ? KEY_TILES : ROW_TILES, own_count = by_key ? KEYS : ROWS;\n"
     "  const int other_count = by_key ? ROWS : KEYS;\n"
     "  const int o = blockIdx.x / own_tiles, own0 = blockIdx.x % own_tiles * 32;\n"
     "  const bool live = own0 + r < own_count;\n"
     // a: q or key; b: dout or val.
-    "  for (int i = threadIdx.x; i < 32 * DOT; i += 256) {\n"
-    "    const int at = own0 + i / DOT, c = i % DOT;\n"
-    "    own_a[i / DOT][c] = at >= own_count ? 0.0f : by_key ? k_load(call, o, 0, at, c) : "
-    "q_load(call, o, at, 0, "
-    "c);\n"
-    "  }\n"
-    "  for (int i = threadIdx.x; i < 32 * OWN; i += 256) {\n"
-    "    const int at = own0 + i / OWN, c = i % OWN;\n"
-    "    own_b[i / OWN][c] = at >= own_count ? 0.0f : by_key ? v_load(call, o, 0, at, c) : "
-    "dout_load(call, o, at, "
-    "0, c);\n"
-    "  }\n";
+    "  FILL(own_a, own0, own_count, DOT,\n"
+    "       (by_key ? k_load(call, o, 0, at, c) : q_load(call, o, at, 0, c)))\n"
+    "  FILL(own_b, own0, own_count, OWN,\n"
+    "       (by_key ? v_load(call, o, 0, at, c) : dout_load(call, o, at, 0, c)))\n";
 
 static const char backward_loop_text[] =
     "  float grad_a[(DOT + 7) / 8] = {}, grad_b[(OWN + 7) / 8] = {};\n"
@@ -296,18 +293,10 @@ static const char backward_loop_text[] =
     "      any |= seen[i];\n"
     "    }\n"
     "    if (!__syncthreads_or(any)) continue;\n"
-    "    for (int i = threadIdx.x; i < 32 * DOT; i += 256) {\n"
-    "      const int at = other0 + i / DOT, c = i % DOT;\n"
-    "      other_a[i / DOT][c] = at >= other_count ? 0.0f : by_key ? q_load(call, o, at, 0, c) : "
-    "k_load(call, o, 0, "
-    "at, c);\n"
-    "    }\n"
-    "    for (int i = threadIdx.x; i < 32 * OWN; i += 256) {\n"
-    "      const int at = other0 + i / OWN, c = i % OWN;\n"
-    "      other_b[i / OWN][c] = at >= other_count ? 0.0f : by_key ? dout_load(call, o, at, 0, c) "
-    ": v_load(call, o, "
-    "0, at, c);\n"
-    "    }\n"
+    "    FILL(other_a, other0, other_count, DOT,\n"
+    "         (by_key ? q_load(call, o, at, 0, c) : k_load(call, o, 0, at, c)))\n"
+    "    FILL(other_b, other0, other_count, OWN,\n"
+    "         (by_key ? dout_load(call, o, at, 0, c) : v_load(call, o, 0, at, c)))\n"
     "    __syncthreads();\n"
     "    float z[4] = {}, dp[4] = {}, ds[4];\n"
     "    for (int c = 0; c < DOT; ++c)\n"
@@ -365,8 +354,8 @@ static const char backward_loop_text[] =
 
 // Whether a tile of each operand fits shared memory whole.
 static bool is_wide(const ptc_attention_c_t *self) {
-  const int64_t wide = (self->dot + 1) + (self->num_own + 1);
-  const int64_t floats = self->grad ? 2 * wide + 33 : wide + self->dot + 1 + 33;
+  const int64_t dot = self->dot | 1, own = self->num_own | 1;
+  const int64_t floats = self->grad ? 2 * (dot + own) + 40 : 2 * dot + own + 40;
   return floats * TILE * 4 > SHARED_BYTES;
 }
 
@@ -381,7 +370,10 @@ static ptc_status_t check_size(const ptc_attention_c_t *self) {
 
 static void print_forward(ptc_attention_c_t *self, ptc_kernel_shape_t *out_shape) {
   const bool wide = is_wide(self);
-  if (wide) ptc_cuda_attention_wide_prelude(self);
+  if (wide)
+    ptc_cuda_attention_wide_prelude(self);
+  else
+    ptc_str_append(self->out, tiles_text);
   print_entry(self, !wide ? 0 : self->num_own <= 256 ? 2 : 1);
   if (wide)
     ptc_cuda_attention_wide_forward(self);
@@ -396,7 +388,10 @@ static void print_backward(ptc_attention_c_t *self, ptc_kernel_shape_t *out_shap
   int64_t tiles[4] = {(self->num_outer * self->num_rows + TILE - 1) / TILE,
                       self->num_outer * ((self->num_keys + TILE - 1) / TILE),
                       self->num_outer * ((self->num_rows + TILE - 1) / TILE)};
-  if (wide) ptc_cuda_attention_wide_prelude(self);
+  if (wide)
+    ptc_cuda_attention_wide_prelude(self);
+  else
+    ptc_str_append(self->out, tiles_text);
   if (has_bias) tiles[3] = ptc_cuda_attention_bias_prelude(self);
   print_entry(self, wide ? 1 : 0);
   ptc_str_append(self->out, row_sums_text);

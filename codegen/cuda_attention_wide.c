@@ -32,7 +32,7 @@ static const char tiles_text[] =
     "  }\n";
 
 static const char forward_text[] =
-    "  __shared__ float ta[32][CHUNK + 1], tb[32][CHUNK + 1], tp[32][33];\n"
+    "  __shared__ float ta[32][CHUNK + 1], tb[32][CHUNK + 1], tp[32][40];\n"
     "  const int o = blockIdx.x / ROW_TILES, row0 = blockIdx.x % ROW_TILES * 32, row = row0 + r;\n"
     "  const bool live = row < ROWS;\n"
     "  float most = -INFINITY, total = 0.0f, acc[(OWN + 7) / 8] = {};\n"
@@ -92,7 +92,7 @@ static const char forward_text[] =
 
 // One block: the rows (phase 2) or keys (1) own0 + 0..31, and all blocks of the other side.
 static const char backward_text[] =
-    "  __shared__ float ta[32][CHUNK + 1], tb[32][CHUNK + 1], tp[32][33], ts[32][33];\n"
+    "  __shared__ float ta[32][CHUNK + 1], tb[32][CHUNK + 1], tp[32][40], ts[32][40];\n"
     "  const bool by_key = call->phase == 1;\n"
     "  if (call->phase < 3) {\n"
     "    const int own_tiles = by_key ? KEY_TILES : ROW_TILES, own_count = by_key ? KEYS : ROWS;\n"
