@@ -10,12 +10,18 @@
 
 #include "frontend/driver/interrupt.h"
 #include "frontend/driver/ranks.h"
+#include "ir/base/clock.h"
+
+// So long the others have to see that a rank has failed; one that is stuck does not.
+#define GRACE_S 10.0
 
 typedef struct children_s {
   pid_t *pids;
   int32_t count, left;
   int32_t first_failed;  // -1: none
   int first_state;       // of it, as waitpid gives it
+  double failed_s;       // when
+  bool ended;            // the others have been killed
 } children_t;
 
 // In the child: never returns.
@@ -53,7 +59,9 @@ static bool reap(children_t *c) {
     c->left--;
     // A signal is a cause; an exit status may be another's echo.
     const bool failed = !WIFEXITED(state) || WEXITSTATUS(state) != 0;
-    if (failed && (c->first_failed < 0 || (WIFSIGNALED(state) && WIFEXITED(c->first_state)))) {
+    if (failed && c->first_failed < 0) c->failed_s = ptc_now_s();
+    if (failed &&
+        (c->first_failed < 0 || (!c->ended && WIFSIGNALED(state) && WIFEXITED(c->first_state)))) {
       c->first_failed = r;
       c->first_state = state;
     }
@@ -61,13 +69,28 @@ static bool reap(children_t *c) {
   return true;
 }
 
-static void wait_for_all(children_t *c) {
+// Ends the ranks that are left when one has failed and the grace is over.
+static void end_stuck(ptc_diag_t *diag, children_t *c) {
+  if (c->ended || c->first_failed < 0 || ptc_now_s() < c->failed_s + GRACE_S) return;
+  for (int32_t r = 0; r < c->count; r++)
+    if (c->pids[r] > 0)
+      ptc_warning(diag, (ptc_loc_t){0}, "rank-stuck",
+                  "rank %" PRId32 " did not end within %.3g s after rank %" PRId32
+                  " had failed: it was killed",
+                  r, GRACE_S, c->first_failed);
+  c->ended = true;
+  tell_all(c, SIGKILL);
+}
+
+static void wait_for_all(ptc_diag_t *diag, children_t *c) {
   const struct timespec moment = {.tv_nsec = 5 * 1000 * 1000};
   int told = 0;
   while (c->left > 0) {
     const int number = *ptc_interrupt_flag();
     if (number && !told) tell_all(c, told = number);
-    if (!reap(c)) nanosleep(&moment, NULL);
+    if (reap(c)) continue;
+    end_stuck(diag, c);
+    nanosleep(&moment, NULL);
   }
 }
 
@@ -105,7 +128,7 @@ ptc_status_t ptc_ranks_fork(ptc_diag_t *diag, const ptc_program_t *program,
     tell_all(&c, SIGKILL);
     break;
   }
-  wait_for_all(&c);
+  wait_for_all(diag, &c);
   if (status == PTC_OK) status = conclude(diag, &c);
   ptc_str_deinit(&name);
   free(c.pids);

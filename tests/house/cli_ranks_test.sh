@@ -108,6 +108,11 @@ expect 4 'was ended by signal 9' 'ptc run dp -q --data=train.txt --run-dir=k --s
   for i in $(seq 200); do grep -q step k/metrics.jsonl 2>/dev/null && break; sleep 0.1; done
   kill -KILL $(pgrep -P $p | tail -n 1); wait $p; s=$?; cat killed; exit $s'
 expect 0 'has died' 'cat killed'
+# A rank that hangs: the one that waits for it ends the run, and it is ended, too.
+expect 4 'for rank 1 at step' 'PTC_COMM_LIMIT=2 ptc run dp -q --data=train.txt --run-dir=h --steps=1000000 --ranks-as=processes 2>stuck & p=$!
+  for i in $(seq 200); do grep -q step h/metrics.jsonl 2>/dev/null && break; sleep 0.1; done
+  stuck=$(pgrep -P $p | tail -n 1); kill -STOP $stuck; wait $p; s=$?; cat stuck; kill -0 $stuck 2>/dev/null && echo left; exit $s'
+expect 0 'rank 1 did not end within 10 s after rank 0 had failed' 'cat stuck'
 for how in threads processes; do
   expect 0 'stopped after step' "ptc run dp --data=train.txt --run-dir=i.$how --steps=1000000 --ranks-as=$how & p=\$!
     for i in \$(seq 200); do grep -q step i.$how/metrics.jsonl 2>/dev/null && break; sleep 0.1; done
