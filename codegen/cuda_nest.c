@@ -166,17 +166,26 @@ static void print_once(ptc_cuda_nest_t *nest) {
 
 // --- without reductions
 
+// Whether numbers are drawn that take far longer than memory does: unrolled loops would be code without use.
+static bool draws_numbers(const ptc_kernel_t *kernel) {
+  for (int32_t i = 0; i < kernel->num_exprs; ++i)
+    if (kernel->exprs[i].kind == PTC_KX_RANDOM && strcmp(kernel->exprs[i].dist, "bits01") != 0)
+      return true;
+  return false;
+}
+
 static ptc_status_t print_map(ptc_cuda_nest_t *nest, ptc_kernel_shape_t *out_shape) {
   const uint32_t all = nest->grid | nest->col | nest->row;
   const int64_t total = nest->num_grid * nest->num_col * nest->num_row;
   const char *type = total < INT32_MAX / 2 ? "int" : "int64_t";
   if (total > PTC_CUDA_WARP) print_once(nest);
   ptc_str_printf(nest->out,
-                 "#pragma unroll\n"
+                 "#pragma unroll%s\n"
                  "  for (int i = 0; i < %d; ++i) {\n"
                  "    const %s e = (%s)blockIdx.x * %d + i * %d + threadIdx.x;\n"
                  "    if (e >= %" PRId64 ") break;\n",
-                 MAP_ITEMS, type, type, MAP_ITEMS * PTC_CUDA_THREADS, PTC_CUDA_THREADS, total);
+                 draws_numbers(nest->kernel) ? " 1" : "", MAP_ITEMS, type, type,
+                 MAP_ITEMS * PTC_CUDA_THREADS, PTC_CUDA_THREADS, total);
   ptc_cuda_decode(&nest->scope, all, "e", 4, nest->out);
   // What several stores share is computed before a condition hides it.
   for (int32_t s = 0; s < nest->kernel->num_stores; ++s)
