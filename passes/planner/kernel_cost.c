@@ -344,3 +344,76 @@ double ptc_kernel_seconds(const ptc_device_model_t *device, const ptc_kernel_wor
   if (cpu) return launches * launch + streamed_cpu(device, bytes) + costly_seconds(device, work);
   return launches * launch + streamed(device, bytes + launches * device->memory_half_bytes);
 }
+
+// --- floors: what is left of a kernel's time grows at least with its work
+
+// The best rate of the kernel's products; a settled device is the slower one.
+static double gemm_floor(const ptc_device_model_t *device, const ptc_kernel_work_t *work,
+                         int64_t batch) {
+  double eff = device->gemm_eff;
+  if (device->gemm_settle_s > 0) eff = most(eff, device->gemm_burst_eff);
+  if (operand_bytes(runs_as(device, work->prec)) < 2) eff *= narrow_eff;
+  const double results = (double)batch * (double)work->m * (double)work->n;
+  const double seconds = 2 * results * (double)work->k / (peak_of(device, work->prec) * eff);
+  const double bytes = work->bytes * (double)batch / (double)at_least_one(work->batch);
+  const double accumulated =
+      work->accumulates_f32 ? streamed(device, accumulate_bytes * results) : 0;
+  return most(seconds, streamed(device, bytes)) + accumulated;
+}
+
+static double attention_floor(const ptc_device_model_t *device, const ptc_kernel_work_t *work,
+                              bool unfused) {
+  const bool grad = work->kind == PTC_KW_ATTENTION_GRAD;
+  const double heads = (double)(at_least_one(work->heads) * at_least_one(work->batch));
+  if (unfused) {
+    const double scores = heads * (double)work->rows * (double)work->cols;
+    const double flops = (grad ? 4. : 2.) * scores * (double)(work->qk_dim + work->v_dim);
+    return flops / (peak_of(device, work->prec) * most(device->gemm_eff, device->gemm_burst_eff)) +
+           streamed(device, operand_bytes(work->prec) * scores * (grad ? 5.5 : 4.5));
+  }
+  const double *effs = grad ? device->attention_grad_eff : device->attention_eff;
+  const double eff = most(effs[0], most(effs[1], effs[2]));
+  const double peak = least(peak_of(device, work->prec), 2 * peak_of(device, PTC_PREC_BF16));
+  double widest;
+  const double flops = heads * stated_pairs(work, &widest) * pair_flops(work);
+  return flops / (peak * eff);
+}
+
+static double cpu_floor(const ptc_device_model_t *device, const ptc_kernel_work_t *work) {
+  const double peak = peak_of(device, PTC_PREC_F32);
+  const double streaming = work->bytes / (peak * cached_bytes_per_flop);
+  switch (work->kind) {
+    case PTC_KW_GEMM:
+    case PTC_KW_GROUPED_GEMM: {
+      const double flops = 2. * (double)at_least_one(work->batch) * (double)work->m *
+                           (double)work->n * (double)work->k;
+      return flops / (peak * device->gemm_eff) + costly_seconds(device, work);
+    }
+    case PTC_KW_ATTENTION:
+    case PTC_KW_ATTENTION_GRAD: {
+      const double *effs =
+          work->kind == PTC_KW_ATTENTION ? device->attention_eff : device->attention_grad_eff;
+      const double eff = most(effs[0], most(effs[1], effs[2]));
+      return ptc_kernel_flops(work) / (peak * eff);
+    }
+    case PTC_KW_MEMORY: break;
+  }
+  return streaming + costly_seconds(device, work);
+}
+
+double ptc_kernel_floor(const ptc_device_model_t *device, const ptc_kernel_work_t *work,
+                        const ptc_kernel_options_t *options) {
+  if (device->arch == 0) return cpu_floor(device, work);
+  switch (work->kind) {
+    case PTC_KW_GEMM: return gemm_floor(device, work, at_least_one(work->batch));
+    case PTC_KW_GROUPED_GEMM:
+      return (double)at_least_one(work->batch) * most(gemm_floor(device, work, 1), group_launch_s);
+    case PTC_KW_ATTENTION:
+    case PTC_KW_ATTENTION_GRAD: {
+      const double seconds = attention_floor(device, work, options && options->unfused_attention);
+      return seconds / (options && options->attention_eff > 0 ? options->attention_eff : 1);
+    }
+    case PTC_KW_MEMORY: break;
+  }
+  return ptc_kernel_seconds(device, work, options);
+}

@@ -48,6 +48,10 @@ typedef struct ptc_kernel_options_s {
 // about 0.2 us.
 double ptc_kernel_seconds(const ptc_device_model_t *device, const ptc_kernel_work_t *work,
                           const ptc_kernel_options_t *options);
+// What it takes at least, all parts together, when more devices share it: its seconds without what tiles, waves and
+// misaligned rows lose. At most ptc_kernel_seconds.
+double ptc_kernel_floor(const ptc_device_model_t *device, const ptc_kernel_work_t *work,
+                        const ptc_kernel_options_t *options);
 
 // FLOPs of it: |flops| if given, else from the shape.
 double ptc_kernel_flops(const ptc_kernel_work_t *work);

@@ -94,7 +94,8 @@ static void set_micro_batches(ptc_layout_t *l, int64_t from, int64_t to) {
 
 static void add_peaks(ptc_form_t *form, ptc_arena_t *arena, const ptc_layout_t *l, int back,
                       double *const *lives) {
-  const int64_t most = form->work->batch / form->replicas;
+  // With any dp.
+  const int64_t most = form->work->batch / form->choice.size[PTC_AXIS_EP];
   const double steps = (double)(most - form->first) / (double)(form->second - form->first);
   for (int32_t i = 0; i < form->out.count; i++) {
     const int32_t places = l->p->rooms[i].num_places[back];
@@ -276,8 +277,9 @@ static double highest(const lines_t *lines, const between_t *b) {
   return most;
 }
 
-const ptc_work_pieces_t *ptc_form_at(ptc_form_t *form, int64_t micro_batch) {
-  const int64_t together = form->replicas * micro_batch;
+static const ptc_work_pieces_t *pieces_at(ptc_form_t *form, int64_t micro_batch, int64_t replicas,
+                                          bool memory_alone) {
+  const int64_t together = replicas * micro_batch;
   if (micro_batch < 1 || form->work->batch % together != 0) return NULL;
   if (micro_batch == form->first && form->at_first.items) return &form->at_first;
   if (form->second == 0) {
@@ -294,7 +296,7 @@ const ptc_work_pieces_t *ptc_form_at(ptc_form_t *form, int64_t micro_batch) {
     const ptc_piece_t *x = &form->at_first.items[i], *y = &form->at_second.items[i];
     ptc_piece_t *out = &form->out.items[i];
     *out = *x;
-    mix_phases(form, &b, i, &num_kernels, &num_nets);
+    if (!memory_alone) mix_phases(form, &b, i, &num_kernels, &num_nets);
     for (int mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++)
       out->saved_bytes[mode] = mix(&b, x->saved_bytes[mode], y->saved_bytes[mode]);
     out->scores_bytes = mix(&b, x->scores_bytes, y->scores_bytes);
@@ -305,4 +307,21 @@ const ptc_work_pieces_t *ptc_form_at(ptc_form_t *form, int64_t micro_batch) {
     out->peak_backward_bytes = highest(&form->peaks[1][i], &b);
   }
   return &form->out;
+}
+
+const ptc_work_pieces_t *ptc_form_at(ptc_form_t *form, int64_t micro_batch) {
+  return pieces_at(form, micro_batch, form->replicas, false);
+}
+
+const ptc_work_pieces_t *ptc_form_at_any_dp(ptc_form_t *form, int64_t micro_batch) {
+  return pieces_at(form, micro_batch, form->choice.size[PTC_AXIS_EP], false);
+}
+
+const ptc_work_pieces_t *ptc_form_memory_at(ptc_form_t *form, bool any_dp, int64_t micro_batch) {
+  const int64_t replicas = any_dp ? form->choice.size[PTC_AXIS_EP] : form->replicas;
+  return pieces_at(form, micro_batch, replicas, true);
+}
+
+bool ptc_form_serves_all(const ptc_form_t *form) {
+  return form->any_dp && form->second > 0 && form->choice.size[PTC_AXIS_DP] > 1;
 }

@@ -31,6 +31,9 @@ typedef struct ptc_piece_time_s {
   double exposed_forward, exposed_again;         // parts of it
   double step;                                   // once per step
   double flops;                                  // forward, backward, weight_grad
+  // Of forward, backward and weight_grad with what nothing hides, at least, and of the same on all ranks together where
+  // more of tp or cp share it (ptc_kernel_floor), unless heads move over cp.
+  double floor;
 } ptc_piece_time_t;
 
 // False: fewer turns than parts of the pipeline, or more parts than PTC_MAX_PARTS. Mixed clusters: each stage of a
@@ -58,7 +61,7 @@ typedef struct ptc_known_times_s {
     ptc_precision_t prec;
     bool accumulates_f32;
     int64_t batch, m, n, k;
-    double bytes, costly, seconds;
+    double bytes, costly, seconds, floor;
   } gemms[PTC_MAX_KNOWN_TIMES];
   int32_t num_nets, num_gemms;
 } ptc_known_times_t;

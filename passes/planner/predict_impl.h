@@ -22,6 +22,9 @@ static inline double ptc_piece_seconds(const ptc_piece_time_t *t) {
   return sum - t->exposed_again;
 }
 
+// Whether attention moves heads over cp. On more ranks it may gather keys instead: then floors do not hold.
+bool ptc_pieces_move_heads(const ptc_work_pieces_t *pieces);
+
 // The device on which everything takes longest: a synchronous step waits for it.
 const ptc_device_model_t *ptc_predict_device(const ptc_cluster_t *cluster,
                                              ptc_precision_t precision);

@@ -8,6 +8,9 @@
 enum { MAX_KNOWN = PTC_MAX_KNOWN_TIMES };
 typedef ptc_known_times_t known_t;
 
+// Half the bytes take half the time or more, but for changes of NCCL's algorithm.
+static const double net_floor = .95;
+
 typedef struct timer_s {
   const ptc_cluster_t *cluster;
   const ptc_device_model_t *device;
@@ -69,16 +72,20 @@ static double attention_share(const timing_t *t) {
   return t->device->arch >= 90 && generation < 3 ? 0.52 : 1;
 }
 
-static double gemm_seconds(const timing_t *t, const ptc_kernel_work_t *w) {
+static double gemm_seconds(const timing_t *t, const ptc_kernel_work_t *w, double *floor) {
   known_t *known = t->known;
   for (int32_t i = 0; i < known->num_gemms; i++)
     if (known->gemms[i].m == w->m && known->gemms[i].n == w->n && known->gemms[i].k == w->k &&
         known->gemms[i].bytes == w->bytes && known->gemms[i].batch == w->batch &&
         known->gemms[i].kind == w->kind && known->gemms[i].prec == w->prec &&
         known->gemms[i].accumulates_f32 == w->accumulates_f32 &&
-        known->gemms[i].costly == w->costly)
+        known->gemms[i].costly == w->costly) {
+      *floor += known->gemms[i].floor * w->times;
       return known->gemms[i].seconds;
+    }
   const double seconds = ptc_kernel_seconds(t->device, w, &t->options);
+  const double least = ptc_kernel_floor(t->device, w, &t->options);
+  *floor += least * w->times;
   if (known->num_gemms == MAX_KNOWN) return seconds;
   const int32_t at = known->num_gemms++;
   known->gemms[at].kind = w->kind;
@@ -90,11 +97,13 @@ static double gemm_seconds(const timing_t *t, const ptc_kernel_work_t *w) {
   known->gemms[at].k = w->k;
   known->gemms[at].bytes = w->bytes;
   known->gemms[at].costly = w->costly;
+  known->gemms[at].floor = least;
   return known->gemms[at].seconds = seconds;
 }
 
+// |floor|: what the kernel adds to it.
 static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, bool repeats,
-                             bool casts) {
+                             bool casts, double *floor) {
   ptc_kernel_work_t own = *work;
   double seconds = 0;
   const bool is_gemm = own.kind == PTC_KW_GEMM || own.kind == PTC_KW_GROUPED_GEMM;
@@ -108,9 +117,18 @@ static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, b
   }
   if (is_gemm) own.accumulates_f32 = own.accumulates_f32 && t->stack->wgrad_f32;
   seconds += unfused_seconds(t, &own, is_gemm);
-  double one = is_gemm ? gemm_seconds(t, &own) : ptc_kernel_seconds(t->device, &own, &t->options);
-  if (own.kind == PTC_KW_ATTENTION || own.kind == PTC_KW_ATTENTION_GRAD)
-    one /= t->stack->attention_rate * attention_share(t);
+  *floor += seconds * work->times;
+  if (is_gemm) return (seconds + gemm_seconds(t, &own, floor)) * work->times;
+  double one = ptc_kernel_seconds(t->device, &own, &t->options);
+  const bool attention = own.kind == PTC_KW_ATTENTION || own.kind == PTC_KW_ATTENTION_GRAD;
+  double least =
+      attention || t->device->arch == 0 ? ptc_kernel_floor(t->device, &own, &t->options) : one;
+  if (attention) {
+    const double rate = t->stack->attention_rate * attention_share(t);
+    one /= rate;
+    least /= rate;
+  }
+  *floor += least * work->times;
   return (seconds + one) * work->times;
 }
 
@@ -175,6 +193,7 @@ static double net_seconds(const timing_t *t, const ptc_net_item_t *item) {
 // What a phase of a turn keeps busy: the device, its links and the host, each by itself.
 typedef struct busy_s {
   double kernels, nets, host;
+  double floor;                         // of the kernels, at least
   double of_axis[PTC_NUM_DEVICE_AXES];  // of nets
   bool routes;                          // has experts
 } busy_t;
@@ -183,7 +202,7 @@ static busy_t busy_of(const timing_t *t, const ptc_phase_work_t *phase, bool rep
   busy_t busy = {0};
   double launches = 0;
   for (int32_t i = 0; i < phase->num_kernels; i++) {
-    busy.kernels += kernel_seconds(t, &phase->kernels[i], repeats, casts);
+    busy.kernels += kernel_seconds(t, &phase->kernels[i], repeats, casts, &busy.floor);
     launches += launches_of(t, &phase->kernels[i]);
     busy.routes |= phase->kernels[i].kind == PTC_KW_GROUPED_GEMM;
   }
@@ -224,6 +243,36 @@ static stretch_t stretch_of(const busy_t *phases, int32_t count) {
       .nets = sum.nets > 0 ? (fmax(sum.kernels + sum.nets, sum.host) - busy) / sum.nets : 1};
 }
 
+static bool moves_heads(const ptc_phase_work_t *phase) {
+  for (int32_t i = 0; i < phase->num_nets; i++)
+    if (phase->nets[i].kind == PTC_NET_ALL_TO_ALL && phase->nets[i].axes == 1u << PTC_AXIS_CP)
+      return true;
+  return false;
+}
+
+bool ptc_pieces_move_heads(const ptc_work_pieces_t *pieces) {
+  for (int32_t i = 0; i < pieces->count; i++)
+    if (moves_heads(&pieces->items[i].forward) || moves_heads(&pieces->items[i].backward))
+      return true;
+  return false;
+}
+
+// Links are no faster for a part of the bytes. A host for which the device waits hides collectives: of these as many
+// belong to what is computed again as of the kernels.
+static double floor_of(const busy_t phases[4]) {
+  double kernels = 0, nets = 0, all = 0, host = 0;
+  for (int i = 0; i < 4; i++) {
+    all += phases[i].kernels;
+    host += phases[i].host;
+    if (i == 1) continue;
+    kernels += phases[i].kernels;
+    // How attention shares its sequence over cp depends on how many ranks there are.
+    nets += phases[i].nets - phases[i].of_axis[PTC_AXIS_CP];
+  }
+  const double share = host > 0 && all > 0 ? kernels / all : 1;
+  return phases[0].floor + phases[2].floor + phases[3].floor + net_floor * share * nets;
+}
+
 void ptc_predict_pieces(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                         const ptc_stack_t *stack, const ptc_choice_t *choice,
                         ptc_piece_time_t *times) {
@@ -260,6 +309,7 @@ void ptc_predict_pieces_known(const ptc_work_pieces_t *pieces, const ptc_cluster
     out->exposed_again = stretch.nets * of[1].nets;
     for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++)
       for (int k = 0; k < 4; k++) out->exposed[a] += stretch.nets * of[k].of_axis[a];
+    out->floor = floor_of(of);
     out->step = fmax(step.kernels + step.nets, step.host);
     out->flops = phase_flops(&piece->forward) + phase_flops(&piece->backward) +
                  phase_flops(&piece->weight_grad);

@@ -3,12 +3,11 @@
 // The time of a turn of each piece depends on tp, cp, ep, sequence parallelism, the micro-batch, recompute and what lies
 // on tp; not on how the other devices are shared between dp and pp. A device's part of a step is then at least
 //     batch * (time of all turns for a micro-batch) / micro_batch / (devices / (tp * cp)),
-// whatever dp and pp are: no stage is faster than the average one. These layouts are sorted by that bound; under each the
-// splits of the rest are tried, until the bound passes the best value found.
+// whatever dp and pp are: no stage is faster than the average one. These layouts come in the order of that bound; under
+// each the splits of the rest are tried, until the bound passes the best value found.
 #include "passes/planner/search.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "passes/planner/search_impl.h"
@@ -83,7 +82,7 @@ static void predict(ptc_search_t *s, const ptc_timed_layout_t *layout, const ptc
                     out);
 }
 
-static bool hopeless(ptc_search_t *s, double bound) {
+bool ptc_search_hopeless(ptc_search_t *s, double bound) {
   if (s->objective == PTC_OBJECTIVE_MEMORY || !s->out->feasible) return false;
   const double tokens = (double)(s->work->batch * s->work->tokens_per_sample);
   const double value = s->objective == PTC_OBJECTIVE_COST ? s->price * bound / tokens : bound;
@@ -107,7 +106,7 @@ static bool try_turns(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_cho
   choice.recompute_turns = 1;
   predict(s, layout, &choice, false, &predicted);
   if (predicted.fits) consider(s, &choice, &predicted);
-  if (predicted.fits || hopeless(s, predicted.step_s)) return true;
+  if (predicted.fits || ptc_search_hopeless(s, predicted.step_s)) return true;
   int64_t low = 1, high = most;  // |high| fits
   while (high - low > 1) {
     const int64_t middle = (low + high) / 2;
@@ -175,7 +174,7 @@ static bool look_out(ptc_search_t *s, const ptc_timed_layout_t *layout, const pt
     o->may_fit =
         ptc_room_may_fit(&o->room, s->stack, choice, micro_batches(s, choice), bytes, &again);
     o->seconds = seconds + again * layout->again * ptc_search_share(s, choice);
-    any |= o->may_fit && !hopeless(s, o->seconds);
+    any |= o->may_fit && !ptc_search_hopeless(s, o->seconds);
   }
   return any;
 }
@@ -187,7 +186,7 @@ static void try_zeros(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_cho
     const outlook_t *o = &outlooks[zero];
     if (!o->open) continue;
     choice.zero = zero;
-    if (o->may_fit && hopeless(s, o->seconds)) continue;
+    if (o->may_fit && ptc_search_hopeless(s, o->seconds)) continue;
     if (!(o->may_fit && try_turns(s, layout, choice, turns)) && zero < 3) return;
   }
 }
@@ -225,7 +224,7 @@ static void try_schedules(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc
       const double idle =
           (double)(pp - 1) / ((double)m * (double)v) * idle_share(s, layout, choice.schedule);
       const double seconds = layout->work * (1 + idle) + 2 * hop * (double)(m * v);
-      if (hopeless(s, seconds)) continue;
+      if (ptc_search_hopeless(s, seconds)) continue;
       choice.chunks = v;
       if (!look_out(s, layout, &choice, seconds, outlooks)) continue;
       if (!ptc_predict_stages(&layout->pieces, layout->times, s->cluster, s->stack, &choice,
@@ -262,7 +261,9 @@ static void try_splits(ptc_search_t *s, const ptc_rough_t *rough) {
   const int32_t count = ptc_search_divisors(rest, depths);
   ptc_timed_layout_t alone, own;
   const ptc_form_t *of_own = NULL;
-  bool possible = false;
+  bool possible = false, serves_all;
+  ptc_form_t *any = ptc_search_any_form(s, &rough->choice, &serves_all);
+  if (serves_all && !ptc_search_lay_out(s, any, true, &rough->choice, &own)) return;
   for (int32_t i = 0; i < count; i++) {
     ptc_choice_t choice = rough->choice;
     choice.size[PTC_AXIS_PP] = depths[i];
@@ -276,32 +277,30 @@ static void try_splits(ptc_search_t *s, const ptc_rough_t *rough) {
       choice.cuts = s->fixed->cuts;
       choice.num_cuts = s->fixed->num_cuts;
     }
-    if (hopeless(s, rough->work)) continue;
+    if (ptc_search_hopeless(s, rough->work)) continue;
+    if (serves_all) {
+      try_schedules(s, &own, choice);
+      continue;
+    }
     if (choice.size[PTC_AXIS_DP] == 1) {
-      if (ptc_search_lay_out(s, ptc_search_form(s, &rough->choice), &rough->choice, &alone))
+      if (ptc_search_lay_out(s, any, false, &rough->choice, &alone))
         try_schedules(s, &alone, choice);
       continue;
     }
     // Over dp there are sums of gradients, and more; what is left out makes |rough| a bound.
     ptc_form_t *form = replicated_form(s, &choice, rest);
-    if (form && form != of_own) possible = ptc_search_lay_out(s, form, &choice, &own);
+    if (form && form != of_own) possible = ptc_search_lay_out(s, form, false, &choice, &own);
     of_own = form;
     if (form && possible) try_schedules(s, &own, choice);
   }
 }
 
-static int by_work(const void *a, const void *b) {
-  const ptc_rough_t *x = a, *y = b;
-  return (x->work > y->work) - (x->work < y->work);
-}
-
 static void search_all(ptc_search_t *s) {
-  ptc_search_layouts(s);
-  if (s->num_layouts > 0) qsort(s->layouts, (size_t)s->num_layouts, sizeof(*s->layouts), by_work);
-  for (int32_t i = 0; i < s->num_layouts; i++) {
-    if (hopeless(s, s->layouts[i].work)) continue;
+  ptc_rough_t layout;
+  ptc_search_begin(s);
+  while (ptc_search_next(s, &layout)) {
+    try_splits(s, &layout);
     if (s->form_arena.used_bytes > MOST_FORM_BYTES) ptc_search_end_forms(s);
-    try_splits(s, &s->layouts[i]);
   }
 }
 
@@ -332,7 +331,6 @@ ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
   search_all(&s);
   if (!out->feasible) {  // then what needs least counts, too
     s.keeps_all = true;
-    s.num_layouts = 0;
     search_all(&s);
   }
   ptc_search_end_forms(&s);

@@ -18,7 +18,9 @@ typedef struct ptc_timed_layout_s {
   ptc_choice_t choice;       // dp, pp, zero, schedule open
   ptc_work_pieces_t pieces;  // until the form is asked for others
   ptc_piece_time_t times[PTC_MAX_PIECES];
-  double work;   // seconds of a device per step at least
+  double work;  // seconds of a device per step at least
+  // The same in smaller micro-batches, and on more ranks of tp and cp, at least.
+  double floor, split_floor;
   double again;  // seconds to compute a turn again, at least
 } ptc_timed_layout_t;
 
@@ -28,6 +30,8 @@ typedef struct ptc_kept_form_s {
   ptc_form_t *form;  // NULL: there is none
   struct ptc_kept_form_s *next;
 } ptc_kept_form_t;
+
+typedef struct ptc_queue_s ptc_queue_t;
 
 typedef struct ptc_search_s {
   const ptc_work_t *work;
@@ -39,8 +43,7 @@ typedef struct ptc_search_s {
   double capacity, price;
   ptc_arena_t *arena;
   ptc_stage_pieces_t stages[PTC_MAX_STAGES];  // of the split at hand
-  ptc_rough_t *layouts;
-  int32_t num_layouts, capacity_layouts;
+  ptc_queue_t *queue;
   bool keeps_all;  // what cannot fit, too
   ptc_arena_t form_arena;
   ptc_kept_form_t *forms[PTC_FORM_BUCKETS];
@@ -58,15 +61,29 @@ static inline bool ptc_search_open_or(int64_t fixed, int64_t value) {
 // Micro-batches of the whole step times devices of one, over devices.
 double ptc_search_share(const ptc_search_t *s, const ptc_choice_t *choice);
 
-// All layouts of the space, with what each takes at least.
-void ptc_search_layouts(ptc_search_t *s);
+// Layouts one after another, in the order of what each takes at least, until none is left that may be better than what is
+// found. False: that was the last.
+void ptc_search_begin(ptc_search_t *s);
+bool ptc_search_next(ptc_search_t *s, ptc_rough_t *out);
+
+// Whether nothing that takes |bound| seconds at least is of use.
+bool ptc_search_hopeless(ptc_search_t *s, double bound);
+
+// The sets of names that may be best for some micro-batch: none of them is beaten in time, at the smallest and at a
+// large micro-batch, and in memory by another. Returns how many, 64 at most.
+int32_t ptc_search_choose_sets(ptc_search_t *s, ptc_choice_t choice, uint32_t *sets);
+bool ptc_search_takes_all_sets(const ptc_search_t *s);
+void ptc_search_set_names(ptc_choice_t *choice, uint32_t set);  // in all pieces
 
 // The form of the choice, made once until ptc_search_end_forms; NULL: the model does not allow it.
 ptc_form_t *ptc_search_form(ptc_search_t *s, const ptc_choice_t *choice);
+// One that serves every dp, if there is one; else that of a dp of 1.
+ptc_form_t *ptc_search_any_form(ptc_search_t *s, const ptc_choice_t *choice, bool *out_serves_all);
 void ptc_search_end_forms(ptc_search_t *s);
 
-// The pieces and times of |form| (NULL: there is none) for the choice; false: the model does not allow it.
-bool ptc_search_lay_out(ptc_search_t *s, ptc_form_t *form, const ptc_choice_t *choice,
+// The pieces of |form| (NULL: there is none) for the choice, whose dp is another one if |any_dp|, and their times; false:
+// the model does not allow it.
+bool ptc_search_lay_out(ptc_search_t *s, ptc_form_t *form, bool any_dp, const ptc_choice_t *choice,
                         ptc_timed_layout_t *out);
 
 #endif  // PTC_PASSES_PLANNER_SEARCH_IMPL_H_

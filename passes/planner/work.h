@@ -26,7 +26,8 @@ typedef struct ptc_work_name_s {
 typedef struct ptc_work_piece_s {
   const char *name;  // of the region's bundles, "block"; else "begin", "between", "end"
   int64_t count;     // turns; 1 outside of repeats
-  int32_t repeat;    // its number among the repeats of the forward pass, as split_stages.h counts; -1: none
+  int32_t
+      repeat;  // its number among the repeats of the forward pass, as split_stages.h counts; -1: none
 } ptc_work_piece_t;
 
 typedef struct ptc_work_impl_s ptc_work_impl_t;
@@ -136,6 +137,12 @@ ptc_status_t ptc_layout_form(const ptc_work_t *work, ptc_arena_t *arena, const p
 const ptc_work_pieces_t *ptc_form_at(ptc_form_t *form, int64_t micro_batch);
 // Whether it is the same for every dp above 1.
 bool ptc_form_any_dp(const ptc_form_t *form);
+// Whether it serves a dp of 1, too: then ptc_form_at_any_dp has the pieces of every micro-batch that some dp allows.
+// Their |micro_batches| are of no dp.
+bool ptc_form_serves_all(const ptc_form_t *form);
+const ptc_work_pieces_t *ptc_form_at_any_dp(ptc_form_t *form, int64_t micro_batch);
+// The same where kernels and collectives do not matter.
+const ptc_work_pieces_t *ptc_form_memory_at(ptc_form_t *form, bool any_dp, int64_t micro_batch);
 void ptc_form_end(ptc_form_t *form);
 
 // A hash of how the parameters lie on tp and ep: sets of names that agree in it have the same pieces. 0: the choice does

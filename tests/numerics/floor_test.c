@@ -1,0 +1,119 @@
+// Proves: what a layout's floor says holds: neither it nor the same split over more ranks of tp or cp, in micro-batches of
+// the same size or smaller ones, takes less time of all devices together; for all samples on random clusters, stacks,
+// splits, sets of names and recompute modes. The search leaves out what a floor excludes.
+#include <math.h>
+#include <stdlib.h>
+
+#include "frontend/cluster.h"
+#include "passes/planner/predict_impl.h"
+#include "tests/support/plan_space.h"
+#include "tests/support/unit.h"
+
+static const char *const specs[] = {"dgx_a100:64",      "dgx_h100:64", "rtx_3090_pair:256",
+                                    "a100_pcie_box:64", "dgx_1v:64",   "aws_g5:64",
+                                    "h100_rdma_400g:64"};
+enum { DEVICES = 512 };
+
+typedef struct sums_s {
+  double work, floor;  // of a sample, all devices together
+  bool moves_heads;
+} sums_t;
+
+// False: the model does not allow it.
+static bool measure(const ptc_work_t *work, const ptc_cluster_t *cluster, const ptc_stack_t *stack,
+                    ptc_choice_t choice, sums_t *out) {
+  ptc_arena_t arena = {0};
+  ptc_work_pieces_t pieces;
+  ptc_piece_time_t times[PTC_MAX_PIECES];
+  const bool ok = ptc_layout_pieces(work, &arena, &choice, stack->saves, &pieces) == PTC_OK;
+  const int64_t ranks = choice.size[PTC_AXIS_TP] * choice.size[PTC_AXIS_CP];
+  choice.size[PTC_AXIS_DP] = DEVICES / (ranks * choice.size[PTC_AXIS_EP]);
+  *out = (sums_t){.moves_heads = ok && ptc_pieces_move_heads(&pieces)};
+  if (ok) ptc_predict_pieces(&pieces, cluster, stack, &choice, times);
+  for (int32_t i = 0; ok && i < pieces.count; i++) {
+    out->work += ptc_piece_seconds(&times[i]) * (double)pieces.items[i].count;
+    out->floor += times[i].floor * (double)pieces.items[i].count;
+  }
+  out->work *= (double)ranks / (double)choice.micro_batch;
+  out->floor *= (double)ranks / (double)choice.micro_batch;
+  ptc_arena_deinit(&arena);
+  return ok;
+}
+
+typedef struct tally_s {
+  int pairs;
+  double least,
+      closest;  // least time of the finer split beside the floor; greatest floor beside its own time
+} tally_t;
+
+static void compare(const plan_model_t *m, const char *name, uint64_t *seed, tally_t *tally) {
+  const uint64_t own = *seed;
+  ptc_arena_t arena = {0};
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_cluster_t *cluster = NULL;
+  const char *spec = specs[unit_random(seed) % (sizeof(specs) / sizeof(*specs))];
+  CU_ASSERT_EQUAL_FATAL(ptc_cluster_find(&diag, &arena, NULL, spec, &cluster), PTC_OK);
+  ptc_diag_deinit(&diag);
+  const ptc_stack_t *stack = ptc_stack_find("ptc");
+  if (unit_random(seed) % 3 == 0) stack = &ptc_stacks[unit_random(seed) % (uint64_t)ptc_num_stacks];
+  ptc_choice_t choice = {.size = {1, 1, 1, 1, 1}, .chunks = 1, .recompute_turns = -1};
+  choice.size[PTC_AXIS_EP] = unit_random(seed) % 4 ? 1 : 2;
+  choice.size[PTC_AXIS_CP] = (int64_t)1 << unit_random(seed) % 4;
+  choice.size[PTC_AXIS_TP] = (int64_t)1 << unit_random(seed) % 5;
+  choice.micro_batch = (int64_t)1 << unit_random(seed) % 4;
+  choice.sequence_parallel = unit_random(seed) % 2;
+  choice.recompute = (int32_t)(unit_random(seed) % PTC_NUM_RECOMPUTE_MODES);
+  const uint32_t set = (uint32_t)(unit_random(seed) % (UINT64_C(1) << m->work->num_names));
+  for (int i = 0; i < PTC_MAX_PIECES; i++) choice.names[i] = set;
+  sums_t coarse, fine;
+  if (measure(m->work, cluster, stack, choice, &coarse)) {
+    for (int way = 0; way < 4; way++) {  // itself, tp, cp, the micro-batch
+      ptc_choice_t finer = choice;
+      if ((way == 1 || way == 2) && coarse.moves_heads) continue;
+      if (way == 1) finer.size[PTC_AXIS_TP] *= 2;
+      if (way == 2) finer.size[PTC_AXIS_CP] *= 2;
+      if (way == 3) finer.micro_batch /= 2;
+      if (finer.micro_batch == 0 || !measure(m->work, cluster, stack, finer, &fine)) continue;
+      char row[256];
+      snprintf(row, sizeof(row),
+               "%s seed %llu on %s, stack %s, way %d of tp=%d cp=%d ep=%d micro=%d names=%#x sp=%d "
+               "recompute=%d: %.6g s instead of %.6g s at least",
+               name, (unsigned long long)own, spec, stack->name, way, (int)choice.size[PTC_AXIS_TP],
+               (int)choice.size[PTC_AXIS_CP], (int)choice.size[PTC_AXIS_EP],
+               (int)choice.micro_batch, set, choice.sequence_parallel, choice.recompute, fine.work,
+               coarse.floor);
+      UNIT_CHECK(fine.work >= coarse.floor * (1 - 1e-9), row);
+      tally->pairs++;
+      tally->least = fmin(tally->least, fine.work / coarse.floor);
+    }
+    tally->closest = fmax(tally->closest, coarse.floor / coarse.work);
+  }
+  ptc_arena_deinit(&arena);
+}
+
+static const char *const samples[] = {"gpt2",   "gptj",    "llama3",      "mamba2",    "bert",
+                                      "gemma2", "mixtral", "deepseek_v2", "two_branch"};
+
+static void test_samples(void) {
+  uint64_t seed = unit_seed();
+  const char *text = getenv("PTC_CASES");
+  const int cases = text ? atoi(text) : 40;
+  const ptc_override_t batch[] = {{"train.batch", "1024"}};
+  tally_t tally = {.least = INFINITY};
+  for (size_t i = 0; i < sizeof(samples) / sizeof(*samples); i++) {
+    char path[64];
+    snprintf(path, sizeof(path), "samples/%s.ptm", samples[i]);
+    plan_model_t m;
+    const bool loaded = plan_model_file(&m, path, batch, 1);
+    UNIT_CHECK(loaded, path);
+    for (int c = 0; loaded && c < cases; c++) compare(&m, samples[i], &seed, &tally);
+    plan_model_end(&m);
+  }
+  printf("\n  %d pairs, at least %.4f of a floor; floors up to %.3f of their own time ",
+         tally.pairs, tally.least, tally.closest);
+  CU_ASSERT(tally.pairs > 0);
+}
+
+static const unit_test_t tests[] = {{"samples", test_samples}};
+UNIT_MAIN("floor", tests)
