@@ -16,7 +16,7 @@
 #include "ir/type.h"
 
 enum {
-  PTC_PLAN_VERSION = 2,       // of the files, and of what compiled kernels are given
+  PTC_PLAN_VERSION = 3,       // of the files, and of what compiled kernels are given
   PTC_PLAN_MAX_LEVELS = 12,   // axes of the mesh and nested repeats
   PTC_PLAN_MAX_PARTS = 1024,  // of a collective
   PTC_PLAN_MAX_STREAMS = 16,

@@ -32,7 +32,7 @@ static const char count_source[] = CALL
     "}\n";
 
 static const char steps[] =
-    "steps 2\n"
+    "steps 3\n"
     "kernel add \"add\"\n"
     "  params in:32 out:32\n"
     "  run 1: 8 8\n"
@@ -81,7 +81,7 @@ static void write_plan(char *folder) {
   ptc_str_t json = {0};
   ptc_str_printf(
       &json,
-      "{\"version\": 2, \"model\": \"m\", \"target\": \"cpu\", \"compiler_flags\": \"\",\n"
+      "{\"version\": 3, \"model\": \"m\", \"target\": \"cpu\", \"compiler_flags\": \"\",\n"
       "\"arena_bytes\": 576, \"bound_bytes\": 576, \"batch\": 0, \"seq\": 0,\n"
       "\"flops_per_step\": 1, \"hashes\": {\"add\": \"%s\", \"count\": \"%s\"},\n"
       "\"globals\": [{\"path\": \"x\", \"kind\": \"param\", \"buffer\": 0},\n"

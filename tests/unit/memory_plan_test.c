@@ -6,7 +6,7 @@
 #include "tests/support/unit.h"
 
 static const char json[] =
-    "{\"version\": 2, \"model\": \"\", \"target\": \"\", \"compiler_flags\": \"\", "
+    "{\"version\": 3, \"model\": \"\", \"target\": \"\", \"compiler_flags\": \"\", "
     "\"arena_bytes\": 65536, "
     "\"bound_bytes\": 0, \"batch\": 0, \"seq\": 0, \"flops_per_step\": 0, \"hashes\": {\"make\": "
     "\"0\", "
@@ -16,7 +16,7 @@ static const char json[] =
 
 // Instances lie apart, so that every program passes ptc_plan_check before it is placed anew.
 static const char head[] =
-    "steps 2\n"
+    "steps 3\n"
     "kernel make \"\"\n  params out:64\n  run 1: 1\n  needs workspace 0 scratch 0 flops 0 bytes 0\n"
     "kernel move \"\"\n  params in:64 out:64\n  run 1: 1\n  needs workspace 0 scratch 0 flops 0 "
     "bytes 0\n"

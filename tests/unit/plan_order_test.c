@@ -7,14 +7,14 @@
 #include "tests/support/unit.h"
 
 static const char json[] =
-    "{\"version\": 2, \"model\": \"tiny\", \"target\": \"cpu\", \"compiler_flags\": \"\", "
+    "{\"version\": 3, \"model\": \"tiny\", \"target\": \"cpu\", \"compiler_flags\": \"\", "
     "\"mesh\": [[\"dp\", 2], [\"tp\", 2]], \"arena_bytes\": 4096, \"bound_bytes\": 0, \"batch\": "
     "0, "
     "\"seq\": 0, \"flops_per_step\": 0, \"hashes\": {\"make\": \"00\", \"use\": \"00\"}, "
     "\"globals\": [], \"settings\": []}";
 
 static const char head[] =
-    "steps 2\n"
+    "steps 3\n"
     "kernel make \"\"\n"
     "  params out:64\n"
     "  run 1: 1\n"

@@ -8,7 +8,7 @@
 
 static const char good_json[] =
     "{\n"
-    "\"version\": 2,\n"
+    "\"version\": 3,\n"
     "\"model\": \"tiny\",\n"
     "\"target\": \"cpu\",\n"
     "\"compiler_flags\": \"\",\n"
@@ -29,7 +29,7 @@ static const char good_json[] =
     "}\n";
 
 static const char good_steps[] =
-    "steps 2\n"
+    "steps 3\n"
     "kernel make \"\"\n"
     "  params out:64\n"
     "  run 1: 1\n"
@@ -349,7 +349,7 @@ static void test_replay(void) {
   static const struct {
     const char *from, *to, *id;
   } rows[] = {
-      {"steps 2", "steps 2", "none"},
+      {"steps 3", "steps 3", "none"},
       {"  launch make 3:64  # part\n", "", "plan-uninitialized"},
       {"  launch make 4:64  # tokens\n", "", "plan-uninitialized"},
       // Only the ranks with tp = 3 read beyond what was written.

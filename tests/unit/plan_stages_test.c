@@ -5,13 +5,13 @@
 #include "tests/support/unit.h"
 
 static const char good_json[] =
-    "{\n\"version\": 2,\n\"model\": \"tiny\",\n\"target\": \"cpu\",\n\"compiler_flags\": \"\",\n"
+    "{\n\"version\": 3,\n\"model\": \"tiny\",\n\"target\": \"cpu\",\n\"compiler_flags\": \"\",\n"
     "\"mesh\": [[\"pp\", 2], [\"dp\", 2]],\n\"stage\": 1,\n\"arena_bytes\": 4096,\n"
     "\"bound_bytes\": 0,\n\"batch\": 0,\n\"seq\": 0,\n\"flops_per_step\": 0,\n\"hashes\": {\n},\n"
     "\"globals\": [\n],\n\"settings\": [\n]\n}\n";
 
 static const char good_steps[] =
-    "steps 2\n"
+    "steps 3\n"
     "buffer 0 \"x\" saved f32 [b=16]\n  at 0+64*3\n"
     "buffer 1 \"y\" temp f32 [b=16]\n  at 256\n"
     "task \"train.f\" micro 4 slots 3\n"

@@ -10,7 +10,7 @@
 
 static const char good_json[] =
     "{\n"
-    "\"version\": 2,\n"
+    "\"version\": 3,\n"
     "\"model\": \"tiny\",\n"
     "\"target\": \"cpu\",\n"
     "\"compiler_flags\": \"-O3 \\\"x\\\"\",\n"
@@ -43,7 +43,7 @@ static const char good_json[] =
     "}\n";
 
 static const char good_steps[] =
-    "steps 2\n"
+    "steps 3\n"
     "kernel k0_gelu \"gelu\\tof x\" at \"tiny.ptm\":12\n"
     "  params in:64 out:64/0 inout:4\n"
     "  run 1: 4 2\n"
@@ -161,10 +161,10 @@ typedef struct broken_s {
 } broken_t;
 
 static const broken_t broken_steps[] = {
-    {"steps 2", "", "plan-text", 2},
-    {"steps 2", "steps 1", "plan-version", 1},
-    {"steps 2", "steps 3", "plan-version", 1},
-    {"steps 2", "steps 2 3", "plan-text", 1},
+    {"steps 3", "", "plan-text", 2},
+    {"steps 3", "steps 1", "plan-version", 1},
+    {"steps 3", "steps 4", "plan-version", 1},
+    {"steps 3", "steps 3 9", "plan-text", 1},
     {"owes exchanges 2", "owes exchange 2", "plan-text", 29},
     {"k0_gelu*4", "k0_gelu 4", "plan-text", 30},
     {"k0_gelu*4", "k2_gelu*4", "plan-name", 30},
@@ -307,9 +307,9 @@ static void test_broken_steps(void) {
 }
 
 static const broken_t broken_json[] = {
-    {"\"version\": 2,", "\"version\": 1", "plan-json", 3},
-    {"\"version\": 2,", "\"version\": 1,", "plan-version", 1},
-    {"\"version\": 2,", "\"version\": \"1\",", "plan-json", 1},
+    {"\"version\": 3,", "\"version\": 1", "plan-json", 3},
+    {"\"version\": 3,", "\"version\": 1,", "plan-version", 1},
+    {"\"version\": 3,", "\"version\": \"1\",", "plan-json", 1},
     {"\"seq\": 8,", "\"seq\": -8,", "plan-json", 1},
     {"\"seq\": 8,", "\"seq\": 9223372036854775807,", "plan-json", 1},
     {"\"seq\": 8,", "\"sec\": 8,", "plan-json", 1},
@@ -356,7 +356,7 @@ static void test_limits(void) {
   ptc_str_t steps = {0};
   ptc_str_append(
       &steps,
-      "steps 2\nkernel k0_gelu \"\"\n  params in:4 out:4\n  run 1: 1\n  needs workspace 0 "
+      "steps 3\nkernel k0_gelu \"\"\n  params in:4 out:4\n  run 1: 1\n  needs workspace 0 "
       "scratch 0 flops 0 bytes 0\nkernel k1_sum \"\"\n  params\n  run 1: 1\n  needs "
       "workspace 0 scratch 0 flops 0 bytes 0\nbuffer 0 \"a\" temp f32 []\n  at "
       "0+0*1000000\nbuffer 1 \"b\" temp f32 []\n  at 64\ntask \"t\"\n  repeat 1000\n    repeat "
@@ -365,7 +365,7 @@ static void test_limits(void) {
   for (int i = 0; i < 90; ++i) ptc_str_append(&steps, "        launch k0_gelu 0[t2]:4 1:4\n");
   ptc_str_append(&steps, "      end\n    end\n  end\nend\n");
   static const char json[] =
-      "{\"version\": 2, \"model\": \"\", \"target\": \"\", \"compiler_flags\": \"\", "
+      "{\"version\": 3, \"model\": \"\", \"target\": \"\", \"compiler_flags\": \"\", "
       "\"arena_bytes\": "
       "128, \"bound_bytes\": 0, \"batch\": 0, \"seq\": 0, \"flops_per_step\": 0, \"hashes\": "
       "{\"k0_gelu\": \"0\", \"k1_sum\": \"0\"}, \"globals\": [], \"settings\": []}";

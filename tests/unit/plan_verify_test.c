@@ -11,7 +11,7 @@ static const char *first_id(const ptc_diag_t *diag) {
 }
 
 static const char json[] =
-    "{\"version\": 2, \"model\": \"\", \"target\": \"\", \"compiler_flags\": \"\", "
+    "{\"version\": 3, \"model\": \"\", \"target\": \"\", \"compiler_flags\": \"\", "
     "\"arena_bytes\": 1024, "
     "\"bound_bytes\": 0, \"batch\": 0, \"seq\": 0, \"flops_per_step\": 0, \"hashes\": {\"make\": "
     "\"0\", \"other\": \"0\", "
@@ -20,7 +20,7 @@ static const char json[] =
     "0}], \"settings\": []}";
 
 static const char head[] =
-    "steps 2\n"
+    "steps 3\n"
     "kernel make \"\"\n  params out:64\n  run 1: 1\n  needs workspace 0 scratch 0 flops 0 bytes 0\n"
     "kernel other \"\"\n  params out:64\n  run 1: 1\n  needs workspace 0 scratch 0 flops 0 bytes "
     "0\n"

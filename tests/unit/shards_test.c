@@ -218,12 +218,12 @@ static void test_files(void) {
 // --- executors
 
 static const char json[] =
-    "{\"version\": 2, \"model\": \"\", \"target\": \"cpu\", \"compiler_flags\": \"\", \"mesh\": "
+    "{\"version\": 3, \"model\": \"\", \"target\": \"cpu\", \"compiler_flags\": \"\", \"mesh\": "
     "[[\"dp\", 2]], \"arena_bytes\": 192, \"bound_bytes\": 0, \"batch\": 0, \"seq\": 0, "
     "\"flops_per_step\": 0, \"hashes\": {}, \"globals\": [{\"path\": \"w\", \"kind\": \"param\", "
     "\"buffer\": 0}], \"settings\": []}";
 static const char steps[] =
-    "steps 2\nbuffer 0 \"w\" param f32 [n=4]\n  at 0\nbuffer 1 \"sum\" temp f32 [n=4]\n  at 64\n"
+    "steps 3\nbuffer 0 \"w\" param f32 [n=4]\n  at 0\nbuffer 1 \"sum\" temp f32 [n=4]\n  at 64\n"
     "buffer 2 \"term\" temp f32 [n=4] partial sum dp\n  at 128\n"
     "task \"train\"\n  copy 0:16 2:16\n  all_reduce sum f32 over dp\n    part 2:16 1:16\n  end\n"
     "  copy 1:16 0:16\n  copy 1@8*dp:8 0@8*dp:8\nend\n";
