@@ -434,9 +434,16 @@ static void print_exact(const ptc_kernel_t *kernel, ptc_arena_t *arena, const op
   const int64_t m = ptc_kernel_extent(kernel, g->m), n = ptc_kernel_extent(kernel, g->n),
                 k = ptc_kernel_extent(kernel, g->k);
   const int64_t tiles_m = (m + 63) / 64, tiles_n = (n + 63) / 64;
-  // Three blocks: left to itself ptxas aims at four, and spills. Two where a place along k takes a division.
+  // Three blocks: left to itself ptxas aims at four, and spills. Two where a place along k takes a division,
+  // or one among the rows of a batch does.
   run_t runs[PTC_KERNEL_MAX_DIMS];
-  const bool divides = find_runs(kernel, a, g->k, runs) > 1 || find_runs(kernel, b, g->k, runs) > 1;
+  const bool batched = ptc_kernel_extent(kernel, g->batch) > 1;
+  bool divides = false;
+  for (int32_t side = 0; side < 2; ++side) {
+    const operand_t *o = side ? b : a;
+    divides |= find_runs(kernel, o, g->k, runs) > 1 ||
+               (batched && find_runs(kernel, o, o->rows, runs) > 1);
+  }
   ptc_str_printf(
       out,
       "extern \"C\" __global__ void __launch_bounds__(%d, %d) %s(const ptc_kernel_call_t "

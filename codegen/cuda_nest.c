@@ -5,7 +5,7 @@
 
 #include "codegen/cuda_nest_impl.h"
 
-enum { MAP_ITEMS = 4, SHORT_ROW = 256, FEW_POINTS = 1024, MAX_COLUMN_ITEMS = 64 };
+enum { MAP_ITEMS = 4, SHORT_ROW = 256, FEW_POINTS = 1024, FEW_BLOCKS = 64, MAX_COLUMN_ITEMS = 64 };
 
 const ptc_kexpr_t *ptc_cuda_nest_at(const ptc_cuda_nest_t *nest, ptc_kx_t expr) {
   return &nest->kernel->exprs[expr];
@@ -243,12 +243,15 @@ ptc_status_t ptc_cuda_nest(ptc_diag_t *diag, ptc_arena_t *arena, const ptc_kerne
   }
   analyze(&nest);
   choose_team(&nest, columns);
+  // Few blocks do not share multiprocessors, and may have all registers.
+  const bool few =
+      !reduces && nest.num_grid * nest.num_col * nest.num_row <= FEW_BLOCKS * PTC_CUDA_THREADS;
   ptc_cuda_prelude(out, kernel);
   if (reduces) ptc_cuda_reductions(out);
   ptc_str_printf(out,
-                 "extern \"C\" __global__ void __launch_bounds__(%d) %s(const ptc_kernel_call_t "
+                 "extern \"C\" __global__ void __launch_bounds__(%d%s) %s(const ptc_kernel_call_t "
                  "arguments) {\n",
-                 PTC_CUDA_THREADS, kernel->name);
+                 PTC_CUDA_THREADS, few ? ", 1" : "", kernel->name);
   ptc_cuda_start(out, kernel);
   ptc_cuda_declare(out, kernel);
   ptc_status_t status = PTC_OK;

@@ -5,7 +5,7 @@
 
 #include "codegen/cuda_nest_impl.h"
 
-enum { MAX_KEPT = 64, MAX_FIXED = 64 };
+enum { MAX_KEPT = 64, MAX_FIXED = 64, MANY_HELD = 64, AT_ONCE = 8 };
 
 static const ptc_kexpr_t *at(const ptc_cuda_nest_t *nest, ptc_kx_t expr) {
   return &nest->kernel->exprs[expr];
@@ -205,6 +205,18 @@ const char *ptc_cuda_nest_column(const ptc_cuda_nest_t *nest, ptc_kx_t expr) {
   return ptc_arena_printf(nest->arena, "sums%d[e]", expr);
 }
 
+// Where a thread's kept values and sums fill most of half its registers, elements are read a few at a time: left to
+// itself the compiler reads all first, and spills or halves the number of blocks of a multiprocessor.
+static void print_pacing(const ptc_cuda_nest_t *nest, int32_t indent) {
+  if (!ptc_cuda_nest_in_registers(nest)) return;
+  int64_t held = nest->num_kept;
+  for (int32_t i = 0; i < nest->kernel->num_exprs; ++i)
+    if (is_wide_column(nest, i)) held += ptc_cuda_nest_items(nest);
+  if (held > MANY_HELD)
+    ptc_str_printf(nest->out, "%*sif (item %% %d == 0) asm volatile(\"\" ::: \"memory\");\n",
+                   indent, "", AT_ONCE);
+}
+
 // The last loop over the row: additions to columns, and stores that wait for no column; what stands once per row.
 static void print_last(ptc_cuda_nest_t *nest, int32_t indent) {
   const ptc_kernel_t *kernel = nest->kernel;
@@ -235,6 +247,7 @@ static void print_last(ptc_cuda_nest_t *nest, int32_t indent) {
   if (!any) return;
   const char **saved = ptc_c_scope_save(&nest->scope);
   ptc_cuda_nest_open_row(nest, indent);
+  print_pacing(nest, indent + 2);
   for (int32_t i = 0; i < kernel->num_exprs; ++i)
     if (is_wide_column(nest, i))
       ptc_cuda_nest_add(nest, i, ptc_cuda_nest_column(nest, i), false, indent + 2);
