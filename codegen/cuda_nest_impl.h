@@ -23,12 +23,14 @@ typedef struct ptc_cuda_nest_s {
   int32_t team, workers;  // threads of a row: PTC_CUDA_WARP or PTC_CUDA_THREADS; teams of a block
   int64_t
       tile;  // elements of the row that a block has: all but for plain sums over columns, from `tile` on
-  int32_t *level;     // per expression: number of reductions below and at it
-  bool *late;         // per expression: depends on a column or full reduction
-  bool *early;        // per expression: something that waits for no such reduction needs it
-  bool *fixed;        // per LOAD: the row is the same for all points, and lies in `fixedN[item]`
-  bool *kept;         // per LOAD: its elements of the row are in `keepN[item]`
-  int32_t num_kept;   // values
+  int32_t *level;    // per expression: number of reductions below and at it
+  bool *late;        // per expression: depends on a column or full reduction
+  bool *early;       // per expression: something that waits for no such reduction needs it
+  bool *fixed;       // per LOAD: the row is the same for all points, and lies in `fixedN[item]`
+  bool *kept;        // per LOAD: its elements of the row are in `keepN[item]`
+  int32_t num_kept;  // values
+  // A maximum over the row and the sum of exp(x - maximum) that one pass computes, or PTC_KX_NONE.
+  ptc_kx_t online_max, online_sum;
   size_t loop_begin;  // where the text of the loop over the row begins
 } ptc_cuda_nest_t;
 
@@ -56,6 +58,18 @@ void ptc_cuda_nest_join(const ptc_cuda_nest_t *nest, const ptc_kexpr_t *e, const
 // not rounded goes in by fma.
 void ptc_cuda_nest_add(ptc_cuda_nest_t *nest, ptc_kx_t expr, const char *acc, bool is_sum,
                        int32_t indent);
+
+// --- cuda_nest_online.c
+// Finds `online_max` and `online_sum`. A row that fits the registers is read once anyhow, and has none.
+void ptc_cuda_nest_find_online(ptc_cuda_nest_t *nest);
+// The loop over the row that has both: `for (...) for (...) { e = ...`, with the coordinates of element e; then, with the
+// texts of its elements known, what ends it. The accumulators are accN of the maximum, and of the sum, declared here.
+void ptc_cuda_nest_open_online(ptc_cuda_nest_t *nest, int32_t indent);
+void ptc_cuda_nest_close_online(ptc_cuda_nest_t *nest, const char **saved, int32_t indent);
+// Element e joins (within the loop).
+void ptc_cuda_nest_add_online(ptc_cuda_nest_t *nest, int32_t indent);
+// The maximum and the sum of the block, from its threads' own.
+void ptc_cuda_nest_join_online(ptc_cuda_nest_t *nest, int32_t indent);
 
 // --- cuda_nest_rows.c
 // How many elements of the row a thread has; whether they are in registers.

@@ -14,7 +14,8 @@ static const ptc_kexpr_t *at(const ptc_cuda_nest_t *nest, ptc_kx_t expr) {
 // Whether pass |level| over the row serves |expr|: a row or full reduction of that level.
 static bool is_of_pass(const ptc_cuda_nest_t *nest, ptc_kx_t expr, int32_t level) {
   const ptc_kexpr_t *e = at(nest, expr);
-  return e->kind == PTC_KX_REDUCE && (e->over & nest->row) && nest->level[expr] == level;
+  return e->kind == PTC_KX_REDUCE && (e->over & nest->row) && nest->level[expr] == level &&
+         expr != nest->online_sum;
 }
 
 // Whether |expr| is a column sum with one value per element of the row, or one value.
@@ -162,25 +163,39 @@ static void print_pass(ptc_cuda_nest_t *nest, int32_t level, int32_t indent) {
       ptc_str_printf(out, "%*sint place%d = INT32_MAX;\n", indent, "", i);
   }
   if (!any) return;
+  const bool online = nest->online_max != PTC_KX_NONE && is_of_pass(nest, nest->online_max, level);
+  const int32_t inside = indent + (online ? 4 : 2);
   const char **saved = ptc_c_scope_save(&nest->scope);
-  ptc_cuda_nest_open_row(nest, indent);
+  if (online)
+    ptc_cuda_nest_open_online(nest, indent);
+  else
+    ptc_cuda_nest_open_row(nest, indent);
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
     if (!is_of_pass(nest, i, level)) continue;
-    if (e->reduce == PTC_KX_ARGMAX) {
-      ptc_c_eval(&nest->scope, e->args[0], indent + 2, out);
-      ptc_str_printf(out, "%*s  ptc_first_max(acc%d, place%d, %s, e);\n", indent, "", i, i,
+    if (online && i == nest->online_max) {
+      ptc_cuda_nest_add_online(nest, inside);
+    } else if (e->reduce == PTC_KX_ARGMAX) {
+      ptc_c_eval(&nest->scope, e->args[0], inside, out);
+      ptc_str_printf(out, "%*sptc_first_max(acc%d, place%d, %s, e);\n", inside, "", i, i,
                      nest->scope.value_text[e->args[0]]);
     } else {
-      ptc_cuda_nest_add(nest, i, acc_name(nest, i), false, indent + 2);
+      ptc_cuda_nest_add(nest, i, acc_name(nest, i), false, inside);
     }
   }
-  close_row(nest, saved, false, indent);
+  if (online)
+    ptc_cuda_nest_close_online(nest, saved, indent);
+  else
+    close_row(nest, saved, false, indent);
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
     const ptc_kexpr_t *e = &kernel->exprs[i];
     if (!is_of_pass(nest, i, level)) continue;
     static const char *const kinds[] = {"sum", "max", "argmax", "all"};
     const char *suffix = nest->team == PTC_CUDA_WARP ? "warp" : "block";
+    if (online && i == nest->online_max) {
+      ptc_cuda_nest_join_online(nest, indent);
+      continue;
+    }
     if (e->reduce == PTC_KX_ARGMAX)
       ptc_str_printf(out, "%*sptc_%s_argmax(acc%d, place%d);\n", indent, "", suffix, i, i);
     else
@@ -266,6 +281,7 @@ static int32_t num_levels(const ptc_cuda_nest_t *nest) {
 }
 
 void ptc_cuda_nest_point(ptc_cuda_nest_t *nest, int32_t indent) {
+  ptc_cuda_nest_find_online(nest);
   for (int32_t level = 1; level <= num_levels(nest); ++level) print_pass(nest, level, indent);
   print_last(nest, indent);
 }
