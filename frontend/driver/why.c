@@ -334,6 +334,13 @@ static void add_rest(why_t *w) {
   decide(w, "overlap", ptc_attrs_bool(config, "overlap", false) ? "on" : "off", true, NULL);
 }
 
+json_t *ptc_why_gap(const ptc_planner_t *p) {
+  const ptc_search_result_t *found = &p->found;
+  if (found->uncertified)
+    return json_pack("{s:n, s:n, s:s}", "gap", "bound", "uncertified", found->uncertified);
+  return json_pack("{s:f, s:f}", "gap", found->gap, "bound", found->bound);
+}
+
 json_t *ptc_why_new(const ptc_planner_t *p, const ptc_module_t *module) {
   why_t w = {.p = p, .module = module, .decisions = json_array()};
   add_devices(&w);
@@ -349,12 +356,13 @@ json_t *ptc_why_new(const ptc_planner_t *p, const ptc_module_t *module) {
     json_object_set_new(mesh, "loss", json_real(p->found.top[i].value / p->found.best.value - 1));
     json_array_append_new(meshes, mesh);
   }
-  return json_pack("{s:b, s:s, s:I, s:I, s:s, s:f, s:f, s:o, s:o, s:o}", "planner", 1, "cluster",
-                   p->cluster->name, "devices", (json_int_t)p->cluster->num_devices, "used",
-                   (json_int_t)p->devices, "objective", ptc_objective_names[p->objective], "value",
-                   p->found.best.value, "bound", p->found.bound, "best",
-                   ptc_why_candidate(p, &p->found.best), "decisions", w.decisions, "meshes",
-                   meshes);
+  json_t *all = json_pack(
+      "{s:b, s:s, s:I, s:I, s:s, s:f, s:o, s:o, s:o}", "planner", 1, "cluster", p->cluster->name,
+      "devices", (json_int_t)p->cluster->num_devices, "used", (json_int_t)p->devices, "objective",
+      ptc_objective_names[p->objective], "value", p->found.best.value, "best",
+      ptc_why_candidate(p, &p->found.best), "decisions", w.decisions, "meshes", meshes);
+  json_object_update_new(all, ptc_why_gap(p));
+  return all;
 }
 
 // Whether setting |name| of the training was left open.

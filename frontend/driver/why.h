@@ -13,6 +13,9 @@
 
 // A choice and its prediction.
 json_t *ptc_why_candidate(const ptc_planner_t *planner, const ptc_candidate_t *candidate);
+// How far the choice may be from the least: "gap" of its value, "bound"; null where nothing is certified, "uncertified"
+// then says why.
+json_t *ptc_why_gap(const ptc_planner_t *planner);
 // |other|, as found with |status|, beside the choice: "outcome" (possible, memory, impossible), what it loses and of what
 // it is most. |setting|: what is different.
 json_t *ptc_why_alternative(const ptc_planner_t *planner, const char *setting,
@@ -33,6 +36,8 @@ ptc_status_t ptc_why_read(ptc_diag_t *diag, const char *path, const ptc_plan_t *
 char *ptc_why_text(const json_t *why);
 // In words.
 void ptc_why_print(const json_t *why, FILE *out);
+// One line, of an object with the fields of ptc_why_gap.
+void ptc_why_print_gap(const json_t *gap, FILE *out);
 void ptc_why_print_alternative(const json_t *alternative, FILE *out);
 
 #endif  // PTC_FRONTEND_DRIVER_WHY_H_

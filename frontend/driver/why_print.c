@@ -101,6 +101,22 @@ static void print_planned(const json_t *why, FILE *out) {
           text_of(why, "cluster"), number_of(why, "used"), number_of(why, "devices"), words,
           number_of(best, "step_s"), number_of(best, "memory_bytes") / 1e9,
           text_of(best, "choice"));
+  fprintf(out, "  ");
+  ptc_why_print_gap(why, out);
+}
+
+void ptc_why_print_gap(const json_t *gap, FILE *out) {
+  const double share = number_of(gap, "gap");
+  if (json_object_get(gap, "uncertified"))
+    fprintf(out, "gap        not certified: nothing is proved %s\n", text_of(gap, "uncertified"));
+  else if (json_is_number(json_object_get(gap, "gap")) && share <= 0)
+    fprintf(out, "gap        0 %%: proved: no split is better\n");
+  else if (json_is_number(json_object_get(gap, "gap")))
+    fprintf(
+        out,
+        "gap        <= %.3g %%: no split is better by more; not every set of names was tried on "
+        "tp\n",
+        100 * share);
 }
 
 void ptc_why_print(const json_t *why, FILE *out) {

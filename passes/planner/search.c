@@ -307,8 +307,8 @@ static void search_all(ptc_search_t *s) {
 ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
                         const ptc_stack_t *stack, const ptc_fixed_t *fixed, int64_t devices,
                         ptc_objective_t objective, ptc_arena_t *arena, ptc_search_result_t *out) {
-  *out =
-      (ptc_search_result_t){.best = {.value = INFINITY, .predicted = {.memory_bytes = INFINITY}}};
+  *out = (ptc_search_result_t){.best = {.value = INFINITY, .predicted = {.memory_bytes = INFINITY}},
+                               .complete = true};
   ptc_search_t s = {.work = work,
                     .cluster = cluster,
                     .stack = stack,
@@ -333,7 +333,7 @@ ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
     s.keeps_all = true;
     search_all(&s);
   }
+  ptc_search_certify(&s);
   ptc_search_end_forms(&s);
-  out->bound = out->best.value;
   return isinf(out->best.predicted.memory_bytes) ? PTC_INFEASIBLE : PTC_OK;
 }

@@ -23,6 +23,7 @@ typedef struct ptc_fixed_s {
   int32_t num_cuts;
   const int64_t *cuts;  // NULL: open; else pp times chunks is one more than they are
   int64_t most_parts;   // pp times chunks at most; 0: any number
+  int32_t most_sets;    // of names that are tried on each tp; 0: as many as README.md says
 } ptc_fixed_t;
 extern const ptc_fixed_t ptc_fixed_nothing;
 
@@ -39,7 +40,11 @@ typedef struct ptc_search_result_s {
   ptc_candidate_t best;
   ptc_candidate_t top[PTC_SEARCH_TOP];  // the best of each other mesh, best first
   int32_t num_top;
-  double bound;  // no choice has a lower value, of the sets of names that are kept (README.md)
+  // What is proved: no choice of the space (README.md) has a lower value than |bound|, and the best one is above it by
+  // |gap| of itself; 0: it is the least. NAN where nothing is: |uncertified| says why, else it is NULL.
+  double bound, gap;
+  const char *uncertified;
+  bool complete;  // every set of names was tried
   int64_t layouts, predictions, pruned;
 } ptc_search_result_t;
 

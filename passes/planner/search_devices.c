@@ -78,20 +78,27 @@ ptc_status_t ptc_search_fewest(const ptc_work_t *work, const ptc_cluster_t *clus
                                const ptc_stack_t *stack, const ptc_fixed_t *fixed, double within_s,
                                ptc_arena_t *arena, ptc_search_result_t *out, int64_t *out_devices) {
   const int64_t least = least_devices(work, cluster, stack, within_s);
-  bool any = false;
+  bool any = false, complete = true;
   *out_devices = 0;
   for (int64_t n = ptc_devices_after(cluster, 0); n > 0; n = ptc_devices_after(cluster, n)) {
     // Where nothing does, the whole cluster says what is missing.
     if ((n < least && n < cluster->num_devices) || !open_for(fixed, n)) continue;
     ptc_search_result_t *found = PTC_ARENA_NEW(arena, ptc_search_result_t);
-    if (ptc_search(work, cluster, stack, fixed, n, PTC_OBJECTIVE_DEVICES, arena, found) != PTC_OK)
+    if (ptc_search(work, cluster, stack, fixed, n, PTC_OBJECTIVE_DEVICES, arena, found) != PTC_OK) {
+      complete &= found->complete;
       continue;
+    }
+    complete &= found->complete;
     const bool does =
         found->feasible && (within_s <= 0 || found->best.predicted.step_s <= within_s);
     if (does || !any || nearer(found, out)) *out = *found;
     any = true;
     if (!does) continue;
     *out_devices = n;
+    if (!complete) {  // fewer may do with what was left out
+      out->bound = out->gap = NAN;
+      out->uncertified = "of the fewest devices, where sets of names were left out";
+    }
     return PTC_OK;
   }
   return any ? PTC_OK : PTC_INFEASIBLE;

@@ -45,6 +45,7 @@ typedef struct ptc_search_s {
   ptc_stage_pieces_t stages[PTC_MAX_STAGES];  // of the split at hand
   ptc_queue_t *queue;
   bool keeps_all;  // what cannot fit, too
+  bool experts;    // ep may split what dp does not
   ptc_arena_t form_arena;
   ptc_kept_form_t *forms[PTC_FORM_BUCKETS];
   ptc_search_result_t *out;
@@ -74,6 +75,9 @@ bool ptc_search_hopeless(ptc_search_t *s, double bound);
 int32_t ptc_search_choose_sets(ptc_search_t *s, ptc_choice_t choice, uint32_t *sets);
 bool ptc_search_takes_all_sets(const ptc_search_t *s);
 void ptc_search_set_names(ptc_choice_t *choice, uint32_t set);  // in all pieces
+
+// Fills in what is proved of the result.
+void ptc_search_certify(ptc_search_t *s);
 
 // The form of the choice, made once until ptc_search_end_forms; NULL: the model does not allow it.
 ptc_form_t *ptc_search_form(ptc_search_t *s, const ptc_choice_t *choice);

@@ -59,15 +59,19 @@ static double worth(const ptc_search_t *s, const rated_t *r) {
   return s->objective == PTC_OBJECTIVE_MEMORY ? r->bytes : r->seconds;
 }
 
-// Every set of names that lays some parameter in a way of its own; 1 << MOST_NAMES at most.
-static int32_t all_sets(const ptc_search_t *s, ptc_choice_t choice, uint32_t *sets) {
+// Every set of names that lays some parameter in a way of its own; 1 << MOST_NAMES at most. |out_others|: there are more, or
+// some that do not fit here.
+static int32_t all_sets(const ptc_search_t *s, ptc_choice_t choice, uint32_t *sets,
+                        bool *out_others) {
   const int32_t bits = s->work->num_names < MOST_NAMES ? s->work->num_names : MOST_NAMES;
   uint64_t hashes[1 << MOST_NAMES];
   int32_t count = 0;
+  *out_others = bits < s->work->num_names;
   for (uint32_t set = 0; set < 1u << bits; set++) {  // 0: all ranks of tp do the same
     ptc_search_set_names(&choice, set);
     const uint64_t hash = ptc_layout_params_hash(s->work, &choice);
     bool known = hash == 0;
+    *out_others |= known;
     for (int32_t i = 0; i < count && !known; i++) known = hashes[i] == hash;
     if (known) continue;
     hashes[count] = hash;
@@ -77,7 +81,7 @@ static int32_t all_sets(const ptc_search_t *s, ptc_choice_t choice, uint32_t *se
 }
 
 bool ptc_search_takes_all_sets(const ptc_search_t *s) {
-  return s->devices <= ALL_DEVICES && s->work->num_names <= ALL_NAMES;
+  return s->devices <= ALL_DEVICES && s->work->num_names <= ALL_NAMES && s->fixed->most_sets == 0;
 }
 
 // The sets of names that may be best for some micro-batch: none of them is beaten in time, at the smallest and at a
@@ -91,13 +95,14 @@ int32_t ptc_search_choose_sets(ptc_search_t *s, ptc_choice_t choice, uint32_t *s
     sets[0] = s->fixed->names;
     return 1;
   }
-  if (ptc_search_takes_all_sets(s)) return all_sets(s, choice, sets);
+  bool others;
+  if (ptc_search_takes_all_sets(s)) return all_sets(s, choice, sets, &others);
   choice.recompute = PTC_RECOMPUTE_NONE;
   int64_t micro[2] = {1, 1};
   for (int64_t m = 2; m <= 8; m++)
     if (s->work->batch % m == 0) micro[1] = m;
   uint32_t all[1 << MOST_NAMES];
-  const int32_t num_all = all_sets(s, choice, all);
+  const int32_t num_all = all_sets(s, choice, all, &others);
   rated_t kept[64];
   int32_t count = 0;
   for (int32_t n = 0; n < num_all; n++) {
@@ -114,7 +119,9 @@ int32_t ptc_search_choose_sets(ptc_search_t *s, ptc_choice_t choice, uint32_t *s
   }
   // The best by the objective first.
   int32_t num = 0;
-  const int32_t most = s->devices > 64 ? 4 : MOST_SETS;
+  const int32_t most = s->fixed->most_sets > 0 ? s->fixed->most_sets
+                       : s->devices > 64       ? 4
+                                               : MOST_SETS;
   while (count > 0 && num < most) {
     int32_t best = 0;
     for (int32_t i = 1; i < count; i++)
@@ -122,5 +129,7 @@ int32_t ptc_search_choose_sets(ptc_search_t *s, ptc_choice_t choice, uint32_t *s
     sets[num++] = kept[best].set;
     kept[best] = kept[--count];
   }
+  // Over ep, sets that agree here may differ.
+  if (num < num_all || others || s->experts) s->out->complete = false;
   return num;
 }

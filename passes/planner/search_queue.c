@@ -302,7 +302,7 @@ void ptc_search_begin(ptc_search_t *s) {
     q->primes[q->num_primes++] = p;
     while (left % p == 0) left /= p;
   }
-  q->experts = s->fixed->size[PTC_AXIS_EP] > 0 || has_experts(s);
+  q->experts = s->experts = s->fixed->size[PTC_AXIS_EP] > 0 || has_experts(s);
   const int64_t tp = s->fixed->size[PTC_AXIS_TP];
   if (s->devices % (tp > 0 ? tp : 1) == 0) push_level(s, tp > 0 ? tp : 1, 0);
 }

@@ -16,6 +16,16 @@ expect 0 'other meshes, best first' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 
 expect 0 'why not tp=8: +' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --why-not tp=8"
 expect 0 'too much memory at best' \
   "ptc $samples/llama3.ptm --cluster dgx_h100:2 -n --why-not tp=1,zero=0,pp=1,recompute=none"
+expect 0 'gap        0 %: proved' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n"
+expect 0 'gap        <= ' "ptc $samples/gpt2.ptm --cluster dgx_a100:8 -n --why"
+expect 0 'gap        not certified: nothing is proved of memory' \
+  "ptc $samples/gpt2.ptm --cluster dgx_a100:8 -n --objective memory"
+expect 0 '' "for c in 1 8; do ptc $samples/gpt2.ptm --cluster dgx_a100:\$c -n -q --format json >gap\$c.json; done; \
+  ptc $samples/gpt2.ptm --cluster dgx_a100:8 -n -q --objective memory --format json >gap.json; python3 -c 'import json
+one, eight, memory = (json.load(open(f\"gap{c}.json\")) for c in (\"1\", \"8\", \"\"))
+assert one[\"gap\"] == 0 and one[\"bound\"] == one[\"best\"][\"step_s\"]
+assert 0 < eight[\"gap\"] < 1 and abs(eight[\"bound\"] / eight[\"best\"][\"step_s\"] + eight[\"gap\"] - 1) < 1e-9
+assert memory[\"gap\"] is None and memory[\"bound\"] is None and memory[\"uncertified\"]'"
 expect 0 '"step_s"' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --format json"
 expect 0 '' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --format json -q | python3 -m json.tool >json.txt"
 expect 0 'planned for' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --objective memory"

@@ -95,6 +95,15 @@ static void one_case(uint64_t seed, int *found_some, int *found_none, int *not_f
                row);
   else
     UNIT_CHECK(!found.feasible || (within > 0 && found.best.predicted.step_s > within), row);
+  // What was left out may do with fewer.
+  UNIT_CHECK(goal == 0 || (found.complete && found.gap == 0), row);
+  ptc_fixed_t few = ptc_fixed_nothing;
+  few.most_sets = 1;
+  int64_t with_few = 0;
+  if (ptc_search_fewest(m.work, &cluster, stack, &few, within, &arena, &found, &with_few) == PTC_OK)
+    UNIT_CHECK(with_few == 0 || with_few >= goal, row);
+  if (with_few > 1 && with_few > goal)
+    UNIT_CHECK(isnan(found.gap) && isnan(found.bound) && found.uncertified, row);
   *found_some += goal > 0;
   *found_none += goal == 0;
   *not_first += goal > 1;

@@ -202,6 +202,14 @@ static void one_case(uint64_t seed, int *mixed_stages, int *none) {
            (int)found.best.choice.zero, w.best, (int)w.choice.size[PTC_AXIS_PP],
            ptc_schedule_name(w.choice.schedule), (int)w.choice.chunks, (int)w.choice.zero);
   UNIT_CHECK(own == w.best || fabs(own - w.best) <= 1e-9 * w.best, row);
+  UNIT_CHECK(isinf(own) || (found.complete && found.gap == 0), row);
+  // Several kinds of nodes have no floors.
+  fixed = ptc_fixed_nothing;
+  fixed.size[PTC_AXIS_TP] = 2;
+  fixed.most_sets = 1;
+  if (ptc_search(m.work, &mix.cluster, ptc_stack_find("ptc"), &fixed, devices, PTC_OBJECTIVE_TIME,
+                 &arena, &found) == PTC_OK)
+    UNIT_CHECK(!found.complete && isnan(found.gap) && isnan(found.bound) && found.uncertified, row);
   *mixed_stages += isfinite(own) && found.best.choice.size[PTC_AXIS_PP] > 1;
   *none += isinf(w.best);
   plan_model_end(&m);
