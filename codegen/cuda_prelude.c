@@ -159,22 +159,35 @@ void ptc_cuda_declare(ptc_str_t *out, const ptc_kernel_t *kernel) {
   ptc_arena_deinit(&arena);
 }
 
+// Whether a place in a parameter may be no int.
+static bool is_large(const ptc_kernel_t *kernel) {
+  for (int32_t p = 0; p < kernel->num_params; ++p) {
+    double count = 1;
+    for (int32_t d = 0; d < kernel->params[p].num_dims; ++d)
+      count *= (double)kernel->params[p].extents[d];
+    if (count > INT32_MAX) return true;
+  }
+  return false;
+}
+
 void ptc_cuda_decode(const ptc_c_scope_t *scope, uint32_t mask, const char *linear, int32_t indent,
                      ptc_str_t *out) {
   const ptc_kernel_t *kernel = scope->kernel;
   int64_t after = 1;
   const int64_t total = ptc_kernel_extent(kernel, mask);
+  // Products of coordinates and strides are of their type.
+  const char *type = is_large(kernel) ? "int64_t" : "int";
   for (int32_t d = kernel->num_dims - 1; d >= 0; --d) {
     if (!(mask >> d & 1)) continue;
     const int64_t extent = kernel->dims[d].extent;
     ptc_c_indent(out, indent);
-    ptc_str_printf(out, "const int %s = ", scope->index_text[d]);
+    ptc_str_printf(out, "const %s %s = ", type, scope->index_text[d]);
     if (extent <= 1)
       ptc_str_append(out, "0");
     else if (after * extent == total)
-      ptc_str_printf(out, "(int)((%s) / %" PRId64 ")", linear, after);
+      ptc_str_printf(out, "(%s)((%s) / %" PRId64 ")", type, linear, after);
     else
-      ptc_str_printf(out, "(int)((%s) / %" PRId64 " %% %" PRId64 ")", linear, after, extent);
+      ptc_str_printf(out, "(%s)((%s) / %" PRId64 " %% %" PRId64 ")", type, linear, after, extent);
     ptc_str_append(out, ";\n");
     after *= extent > 0 ? extent : 1;
   }

@@ -1,5 +1,6 @@
 // Proves: the CUDA source of every kernel of the samples, and of attention at the widths of published models,
-// compiles with NVRTC, without a warning and without spilled registers (but for calls of the math library), for each target; of the PTX for compute_80 the
+// compiles with NVRTC, without a warning and without spilled registers (but for calls of the math library), for each
+// target; places in large tensors are of 64 bits; of the PTX for compute_80 the
 // simulator of GPUs knows every instruction. Kernels that are the same are compiled once. Prints how many there are and the
 // time. PTC_CASES: how many pairs of sample and target (default: 1), from the PTC_SEED-th on; all: each. PTC_SAMPLE: one
 // sample, every target. Needs NVRTC, but no GPU; without NVRTC it says so and passes.
@@ -364,6 +365,38 @@ static void check_program(const program_t *program, bool tf32, bool together) {
   ptc_diag_deinit(&diag);
 }
 
+// Places in tensors of more than 2^31 elements are computed in 64 bits, of smaller ones in 32.
+static void test_large(void) {
+  static const program_t sizes[2] = {
+      {"const int i_",
+       "module \"t\"\ninput @x : bf16[a=32767, d=65536]\nfunc @f(%x = @x) {\n"
+       "  %y = reduce_sum %x {over = [d]}\n  return output \"y\" = %y\n}\n"},
+      {"const int64_t i_",
+       "module \"t\"\ninput @x : bf16[a=32768, d=65536]\nfunc @f(%x = @x) {\n"
+       "  %y = reduce_sum %x {over = [d]}\n  return output \"y\" = %y\n}\n"}};
+  for (int i = 0; i < 2; ++i) {
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_arena_t arena = {0};
+    ptc_module_t *module = NULL;
+    ptc_built_kernel_t built;
+    ptc_str_t source = {0};
+    ptc_kernel_shape_t shape;
+    const ptc_cuda_options_t options = {0};
+    bool ok =
+        ptc_module_parse(&diag, "large", sizes[i].text, strlen(sizes[i].text), &module) == PTC_OK;
+    ok = ok &&
+         ptc_build_kernel(&diag, &arena, "k", &module->funcs->body->first, 1, &built) == PTC_OK &&
+         ptc_codegen_cuda(&diag, &arena, built.kernel, &options, &source, &shape) == PTC_OK;
+    UNIT_CHECK(ok && strstr(source.data, sizes[i].name), sizes[i].name);
+    UNIT_CHECK(ok && !strstr(source.data, sizes[1 - i].name), sizes[1 - i].name);
+    ptc_str_deinit(&source);
+    ptc_module_destroy(module);
+    ptc_arena_deinit(&arena);
+    ptc_diag_deinit(&diag);
+  }
+}
+
 static void test_tf32(void) { check_program(&tf32_program, true, false); }
 
 // The tiles of a product on tensor cores fill shared memory: what the epilogue needs besides must lie elsewhere.
@@ -415,5 +448,6 @@ static void test_refused(void) {
 
 static const unit_test_t tests[] = {{"samples", test_samples},   {"step", test_step},
                                     {"programs", test_programs}, {"tf32", test_tf32},
-                                    {"dropout", test_dropout},   {"refused", test_refused}};
+                                    {"large", test_large},       {"dropout", test_dropout},
+                                    {"refused", test_refused}};
 UNIT_MAIN("cuda compile", tests)
