@@ -330,16 +330,16 @@ ptc_status_t ptc_shared_spans_find(const ptc_plan_t *plan, ptc_shared_spans_t *o
   return PTC_OK;
 }
 
-bool ptc_shared_spans_meet(const ptc_shared_spans_t *spans, int64_t begin, int64_t end) {
-  int64_t low = 0, high = spans->len;
+bool ptc_spans_meet(const ptc_access_t *spans, int64_t len, int64_t begin, int64_t end) {
+  int64_t low = 0, high = len;
   while (low < high) {
     const int64_t middle = (low + high) / 2;
-    if (spans->items[middle].end > begin)
+    if (spans[middle].end > begin)
       high = middle;
     else
       low = middle + 1;
   }
-  return low < spans->len && spans->items[low].begin < end;
+  return low < len && spans[low].begin < end;
 }
 
 void ptc_shared_spans_deinit(ptc_shared_spans_t *spans) {

@@ -79,7 +79,12 @@ typedef struct ptc_shared_spans_s {
 } ptc_shared_spans_t;
 
 ptc_status_t ptc_shared_spans_find(const ptc_plan_t *plan, ptc_shared_spans_t *out);
-bool ptc_shared_spans_meet(const ptc_shared_spans_t *spans, int64_t begin, int64_t end);
+// Whether one of |spans|, which are sorted and apart, has some of the bytes [begin, end).
+bool ptc_spans_meet(const ptc_access_t *spans, int64_t len, int64_t begin, int64_t end);
+static inline bool ptc_shared_spans_meet(const ptc_shared_spans_t *spans, int64_t begin,
+                                         int64_t end) {
+  return ptc_spans_meet(spans->items, spans->len, begin, end);
+}
 void ptc_shared_spans_deinit(ptc_shared_spans_t *spans);
 
 #endif  // PTC_IR_PLAN_ORDER_H_

@@ -262,19 +262,13 @@ static void add_effects(ptc_plan_recorder_t *recorder, int64_t node, const ptc_p
   }
 }
 
-static int by_number(const void *a, const void *b) {
-  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
 static void finish(ptc_plan_replay_t *r) {
   ptc_plan_recorder_t *recorder = r->recorder;
   ptc_plan_block_t *block = recorder->block;
   for (int64_t i = 0; i < recorder->touched.len; ++i)
     if (recorder->written[recorder->touched.data[i]])
       PTC_VEC_PUSH(&block->nodes, recorder->touched.data[i]);
-  if (block->nodes.len)
-    qsort(block->nodes.data, (size_t)block->nodes.len, sizeof *block->nodes.data, by_number);
+  ptc_numbers_sort(block->nodes.data, block->nodes.len);
   for (int64_t i = 0; i < block->nodes.len; ++i) {
     const int64_t node = block->nodes.data[i];
     add_effects(recorder, node, &recorder->known[node], &r->expected[node]);

@@ -16,27 +16,8 @@ typedef struct player_s {
 // --- conditions
 
 static bool has_node(const ptc_plan_block_t *block, int64_t node) {
-  int64_t low = 0, high = block->nodes.len;
-  while (low < high) {
-    const int64_t middle = (low + high) / 2;
-    if (block->nodes.data[middle] < node)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low < block->nodes.len && block->nodes.data[low] == node;
-}
-
-static bool has_bytes(const ptc_plan_block_t *block, int64_t begin, int64_t end) {
-  int64_t low = 0, high = block->spans.len;
-  while (low < high) {
-    const int64_t middle = (low + high) / 2;
-    if (block->spans.data[middle].end > begin)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return low < block->spans.len && block->spans.data[low].begin < end;
+  const int64_t at = ptc_numbers_find(block->nodes.data, block->nodes.len, node);
+  return at < block->nodes.len && block->nodes.data[at] == node;
 }
 
 // Whether |piece| of an instance at |address| lies in memory.
@@ -74,7 +55,8 @@ static bool check_condition(player_t *p, int64_t number) {
   const int64_t address =
       r->plan->buffers[read->buffer].offsets[node - r->first_node[read->buffer]];
   return lies(&r->memory, &piece, address, &read->place) &&
-         !(moves && has_bytes(p->block, address + begin, address + end));
+         !(moves && ptc_spans_meet(p->block->spans.data, p->block->spans.len, address + begin,
+                                   address + end));
 }
 
 // --- ops

@@ -43,6 +43,11 @@ bool ptc_plan_map_next(const ptc_plan_map_t *map, int64_t *number, int64_t at, i
 // |hash| mixed with what lies in [begin, end), whatever the pieces that it is in.
 uint64_t ptc_plan_map_hash(uint64_t hash, const ptc_plan_map_t *map, int64_t begin, int64_t end);
 
+// Numbers in ascending order.
+void ptc_numbers_sort(int64_t *numbers, int64_t len);
+// The first that is not below |number|, of sorted ones; |len|: there is none.
+int64_t ptc_numbers_find(const int64_t *numbers, int64_t len, int64_t number);
+
 int64_t ptc_plan_num_instances(const ptc_plan_global_t *global);
 // The content of an instance of a global when a task begins.
 uint64_t ptc_plan_untouched(int32_t global, int64_t instance);

@@ -17,6 +17,27 @@ int64_t ptc_plan_map_find(const ptc_plan_map_t *map, int64_t at) {
   return low;
 }
 
+static int by_number(const void *a, const void *b) {
+  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+void ptc_numbers_sort(int64_t *numbers, int64_t len) {
+  if (len > 0) qsort(numbers, (size_t)len, sizeof *numbers, by_number);
+}
+
+int64_t ptc_numbers_find(const int64_t *numbers, int64_t len, int64_t number) {
+  int64_t low = 0, high = len;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (numbers[middle] < number)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 static void move_gap(ptc_plan_map_t *map, int64_t to) {
   const int64_t room = map->cap - map->len;
   ptc_plan_piece_t *pieces = map->pieces;

@@ -17,6 +17,8 @@ typedef struct stream_s {
   ptc_touch_map_t writes, reads;
 } stream_t;
 
+typedef PTC_VEC(int64_t) numbers_t;
+
 typedef struct proof_s {
   ptc_diag_t *diag;
   const ptc_plan_t *plan;
@@ -28,7 +30,7 @@ typedef struct proof_s {
   int32_t num_events;
   bool plain;  // all turns are walked
   // What later steps depend on, now and as it was when it was last described; the numbers of one stream.
-  PTC_VEC(int64_t) state, last_state, numbers;
+  numbers_t state, last_state, numbers;
 } proof_t;
 
 // --- words
@@ -122,21 +124,8 @@ static ptc_status_t visit(void *arg, const ptc_launched_t *launched) {
 
 // Of numbers of one stream only the order counts: clocks and events take the larger of two, a new step is larger than
 // all, and what is older than every clock meets nothing any more.
-static int by_number(const void *a, const void *b) {
-  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
 static void add_number(proof_t *p, int64_t number) {
-  int64_t low = 0, high = p->numbers.len;
-  while (low < high) {
-    const int64_t middle = (low + high) / 2;
-    if (p->numbers.data[middle] < number)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  PTC_VEC_PUSH(&p->state, low);
+  PTC_VEC_PUSH(&p->state, ptc_numbers_find(p->numbers.data, p->numbers.len, number));
 }
 
 static void add_touchers(proof_t *p, const ptc_touch_map_t *map, int64_t known) {
@@ -160,7 +149,7 @@ static void find_numbers(proof_t *p, int32_t t, int64_t known) {
   for (int m = 0; m < 2; ++m)
     for (int64_t i = 0; i < maps[m]->len; ++i)
       if (maps[m]->items[i].position > known) PTC_VEC_PUSH(&p->numbers, maps[m]->items[i].position);
-  qsort(p->numbers.data, (size_t)p->numbers.len, sizeof *p->numbers.data, by_number);
+  ptc_numbers_sort(p->numbers.data, p->numbers.len);
   int64_t n = 0;
   for (int64_t i = 0; i < p->numbers.len; ++i)
     if (n == 0 || p->numbers.data[i] != p->numbers.data[n - 1])
@@ -189,13 +178,9 @@ static bool recurs(void *arg, bool first) {
   const bool same =
       !first && p->state.len == p->last_state.len &&
       memcmp(p->state.data, p->last_state.data, (size_t)p->state.len * sizeof *p->state.data) == 0;
-  const int64_t len = p->state.len, cap = p->state.cap;
-  int64_t *data = p->state.data;
-  p->state.data = p->last_state.data;
-  p->state.cap = p->last_state.cap;
-  p->last_state.data = data;
-  p->last_state.len = len;
-  p->last_state.cap = cap;
+  const numbers_t last = p->last_state;
+  p->last_state = p->state;
+  p->state = last;
   return same;
 }
 

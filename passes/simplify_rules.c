@@ -251,6 +251,10 @@ static ptc_value_t *unary_broadcast(ptc_builder_t *b, const ptc_op_t *op) {
   return made;
 }
 
+static void names_of(const ptc_type_t *type, const char **out) {
+  for (int32_t i = 0; i < type->num_dims; i++) out[i] = type->dims[i].name;
+}
+
 // --- transposes move towards their users: what goes by names drops them
 // |op| on |operands| and then in the order of dims that op's result has.
 static ptc_value_t *transpose_after(ptc_builder_t *b, const ptc_op_t *op, ptc_value_t **operands) {
@@ -259,14 +263,13 @@ static ptc_value_t *transpose_after(ptc_builder_t *b, const ptc_op_t *op, ptc_va
   if (!inner) return NULL;
   inner->remat = op->remat;
   const char *names[PTC_MAX_DIMS];
-  const int32_t num_dims = type_of(op)->num_dims;
-  for (int32_t i = 0; i < num_dims; i++) names[i] = type_of(op)->dims[i].name;
-  ptc_value_t *made = ptc_build_transpose(b, inner->results[0], names, num_dims);
+  names_of(type_of(op), names);
+  ptc_value_t *made = ptc_build_transpose(b, inner->results[0], names, type_of(op)->num_dims);
   if (made && ptc_type_equal(made->type, type_of(op))) {
     made->def->remat = op->remat;
     return made;
   }
-  if (made && made->def != inner) ptc_op_remove(made->def);
+  if (made) ptc_op_remove(made->def);
   ptc_op_remove(inner);
   return NULL;
 }
@@ -330,7 +333,7 @@ static ptc_value_t *einsum_broadcast(ptc_builder_t *b, const ptc_op_t *op) {
     ptc_value_t *operands[2] = {op->operands[0], op->operands[1]};
     operands[i] = x;
     const char *names[PTC_MAX_DIMS];
-    for (int32_t d = 0; d < type_of(op)->num_dims; d++) names[d] = type_of(op)->dims[d].name;
+    names_of(type_of(op), names);
     ptc_attrs_t attrs = ptc_attrs_clone(b->module, &op->attrs);
     ptc_attrs_set_dims(b->module, &attrs, "dims", names, type_of(op)->num_dims);
     ptc_value_t *made = rebuild(b, op, operands, attrs);

@@ -22,8 +22,8 @@ typedef struct work_s {
   const ptc_kernel_objects_options_t *options;
   ptc_cuda_image_t *images;
   ptc_cuda_resources_t *resources;
-  const int32_t *order;  // of the sources
-  int32_t count;
+  int32_t *missing;  // numbers of sources, in the order in which they are compiled
+  int32_t count;     // of those
   atomic_int next, failed;
   pthread_mutex_t lock;  // of |diag|
   ptc_diag_t *diag;
@@ -34,8 +34,7 @@ static void *compile_some(void *arg) {
   for (;;) {
     const int32_t at = atomic_fetch_add(&work->next, 1);
     if (at >= work->count || atomic_load(&work->failed)) return NULL;
-    const int32_t k = work->order[at];
-    if (work->images[k].data) continue;
+    const int32_t k = work->missing[at];
     if (work->options->cancel && *work->options->cancel) atomic_store(&work->failed, 1);
     ptc_diag_t diag;
     ptc_diag_init(&diag);
@@ -108,42 +107,22 @@ static void write_cached(const ptc_object_cache_t *cache, const char *key,
 }
 
 // Adds what was compiled to the cache.
-static void keep(ptc_object_cache_t *cache, char (*keys)[PTC_HASH_CHARS + 1], const bool *cached,
-                 const ptc_cuda_images_t *images) {
+static void keep(ptc_object_cache_t *cache, char (*keys)[PTC_HASH_CHARS + 1],
+                 const int32_t *missing, const ptc_cuda_images_t *images) {
   ptc_diag_t unheard;
   ptc_diag_init(&unheard);
   const bool writable = ptc_object_cache_prepare(&unheard, cache) == PTC_OK;
   ptc_diag_deinit(&unheard);
-  for (int32_t k = 0; writable && k < images->count; k++)
-    if (!cached[k]) write_cached(cache, keys[k], &images->images[k], &images->resources[k]);
+  for (int32_t i = 0; writable && i < images->num_compiled; i++) {
+    const int32_t k = missing[i];
+    write_cached(cache, keys[k], &images->images[k], &images->resources[k]);
+  }
 }
 
 static int32_t num_jobs(const ptc_kernel_objects_options_t *options) {
   const long cores = sysconf(_SC_NPROCESSORS_ONLN);
   const int32_t jobs = options->num_jobs > 0 ? options->num_jobs : (int32_t)(cores > 0 ? cores : 1);
   return jobs < MAX_JOBS ? jobs : MAX_JOBS;
-}
-
-typedef struct sized_s {
-  size_t len;
-  int32_t source;
-} sized_t;
-
-static int longest_first(const void *x, const void *y) {
-  const sized_t *a = x, *b = y;
-  if (a->len != b->len) return a->len < b->len ? 1 : -1;
-  return a->source - b->source;
-}
-
-// Sources, the longest first, which take longest: else one may be alone at the end.
-static int32_t *order_of(const ptc_kernel_source_t *sources, int32_t count) {
-  sized_t *sized = ptc_xmalloc(sizeof *sized * (size_t)(count + 1));
-  for (int32_t k = 0; k < count; k++) sized[k] = (sized_t){sources[k].len, k};
-  qsort(sized, (size_t)count, sizeof *sized, longest_first);
-  int32_t *order = ptc_xmalloc(sizeof *order * (size_t)(count + 1));
-  for (int32_t k = 0; k < count; k++) order[k] = sized[k].source;
-  free(sized);
-  return order;
 }
 
 static ptc_status_t compile_all(work_t *work) {
@@ -175,32 +154,30 @@ ptc_status_t ptc_cuda_images_create(ptc_diag_t *diag, const ptc_kernel_source_t 
   images.resources = ptc_xmalloc(resource_bytes);
   memset(images.resources, 0, resource_bytes);
   char(*keys)[PTC_HASH_CHARS + 1] = ptc_xmalloc(sizeof *keys * (size_t)(num_sources + 1));
-  bool *cached = ptc_xmalloc((size_t)num_sources + 1);
+  int32_t *missing = ptc_xmalloc(sizeof *missing * (size_t)(num_sources + 1));
   for (int32_t k = 0; k < num_sources && status == PTC_OK; k++) {
     key_of(nvrtc, &sources[k], options->target, keys[k]);
     read_cached(&cache, keys[k], &images.images[k], &images.resources[k]);
-    cached[k] = images.images[k].data != NULL;
-    images.num_compiled += !cached[k];
+    if (!images.images[k].data) missing[images.num_compiled++] = k;
   }
   if (status == PTC_OK && images.num_compiled) {
     if (options->progress) fprintf(stderr, "compiling %d CUDA kernels\n", images.num_compiled);
-    int32_t *order = order_of(sources, num_sources);
+    ptc_kernel_sources_sort(sources, missing, images.num_compiled);
     work_t work = {.nvrtc = nvrtc,
                    .sources = sources,
                    .target = options->target,
                    .options = options,
                    .images = images.images,
                    .resources = images.resources,
-                   .order = order,
-                   .count = num_sources,
+                   .missing = missing,
+                   .count = images.num_compiled,
                    .lock = PTHREAD_MUTEX_INITIALIZER,
                    .diag = diag};
     status = compile_all(&work);
-    free(order);
-    if (status == PTC_OK) keep(&cache, keys, cached, &images);
+    if (status == PTC_OK) keep(&cache, keys, missing, &images);
   }
   free(keys);
-  free(cached);
+  free(missing);
   if (cache.folder) ptc_object_cache_close(&cache);
   ptc_nvrtc_close(nvrtc);
   if (status == PTC_OK)

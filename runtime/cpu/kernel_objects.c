@@ -231,12 +231,16 @@ static void find_missing(build_t *build) {
   }
 }
 
-// Longest first, so that no job is left with a long one at the end.
 static int by_length(const void *a, const void *b, void *arg) {
   const ptc_kernel_source_t *sources = arg;
   const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
   if (sources[x].len != sources[y].len) return sources[x].len < sources[y].len ? 1 : -1;
   return x < y ? -1 : x > y;
+}
+
+void ptc_kernel_sources_sort(const ptc_kernel_source_t *sources, int32_t *numbers, int32_t count) {
+  // The sources are only read.
+  qsort_r(numbers, (size_t)count, sizeof *numbers, by_length, (void *)(uintptr_t)sources);
 }
 
 static ptc_status_t build_all(ptc_diag_t *diag, const ptc_kernel_source_t *sources,
@@ -252,9 +256,7 @@ static ptc_status_t build_all(ptc_diag_t *diag, const ptc_kernel_source_t *sourc
                    .failed = -1,
                    .missing = ptc_xmalloc(sizeof(int32_t) * (size_t)(objects->count + 1))};
   find_missing(&build);
-  // The sources are only read.
-  qsort_r(build.missing, (size_t)build.num_missing, sizeof *build.missing, by_length,
-          (void *)(uintptr_t)sources);
+  ptc_kernel_sources_sort(sources, build.missing, build.num_missing);
   objects->num_compiled = build.num_missing;
   ptc_status_t status = PTC_OK;
   if (build.num_missing > 0) status = ptc_object_cache_prepare(diag, cache);

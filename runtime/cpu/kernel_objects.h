@@ -15,6 +15,9 @@ typedef struct ptc_kernel_source_s {
   size_t len;
 } ptc_kernel_source_t;
 
+// Sorts |numbers| of sources: the longest first, which takes longest to compile, so that no job is left with it at the end.
+void ptc_kernel_sources_sort(const ptc_kernel_source_t *sources, int32_t *numbers, int32_t count);
+
 // All zero: this CPU, the user's cache, all cores, silent.
 typedef struct ptc_kernel_objects_options_s {
   const char *target;  // of the plan; NULL: "cpu"

@@ -2,7 +2,6 @@
 // the same size or smaller ones, takes less time of all devices together; for all samples on random clusters, stacks,
 // splits, sets of names and recompute modes. The search leaves out what a floor excludes.
 #include <math.h>
-#include <stdlib.h>
 
 #include "frontend/cluster.h"
 #include "passes/planner/predict_impl.h"
@@ -41,12 +40,15 @@ static bool measure(const ptc_work_t *work, const ptc_cluster_t *cluster, const 
 }
 
 typedef struct tally_s {
+  uint64_t seed;
   int pairs;
   double least,
       closest;  // least time of the finer split beside the floor; greatest floor beside its own time
 } tally_t;
 
-static void compare(const plan_model_t *m, const char *name, uint64_t *seed, tally_t *tally) {
+static void compare(const plan_model_t *m, const char *name, void *arg) {
+  tally_t *tally = arg;
+  uint64_t *seed = &tally->seed;
   const uint64_t own = *seed;
   ptc_arena_t arena = {0};
   ptc_diag_t diag;
@@ -62,10 +64,7 @@ static void compare(const plan_model_t *m, const char *name, uint64_t *seed, tal
   choice.size[PTC_AXIS_CP] = (int64_t)1 << unit_random(seed) % 4;
   choice.size[PTC_AXIS_TP] = (int64_t)1 << unit_random(seed) % 5;
   choice.micro_batch = (int64_t)1 << unit_random(seed) % 4;
-  choice.sequence_parallel = unit_random(seed) % 2;
-  choice.recompute = (int32_t)(unit_random(seed) % PTC_NUM_RECOMPUTE_MODES);
-  const uint32_t set = (uint32_t)(unit_random(seed) % (UINT64_C(1) << m->work->num_names));
-  for (int i = 0; i < PTC_MAX_PIECES; i++) choice.names[i] = set;
+  plan_random_names(m->work, seed, &choice);
   sums_t coarse, fine;
   if (measure(m->work, cluster, stack, choice, &coarse)) {
     for (int way = 0; way < 4; way++) {  // itself, tp, cp, the micro-batch
@@ -81,8 +80,8 @@ static void compare(const plan_model_t *m, const char *name, uint64_t *seed, tal
                "recompute=%d: %.6g s instead of %.6g s at least",
                name, (unsigned long long)own, spec, stack->name, way, (int)choice.size[PTC_AXIS_TP],
                (int)choice.size[PTC_AXIS_CP], (int)choice.size[PTC_AXIS_EP],
-               (int)choice.micro_batch, set, choice.sequence_parallel, choice.recompute, fine.work,
-               coarse.floor);
+               (int)choice.micro_batch, choice.names[0], choice.sequence_parallel, choice.recompute,
+               fine.work, coarse.floor);
       UNIT_CHECK(fine.work >= coarse.floor * (1 - 1e-9), row);
       tally->pairs++;
       tally->least = fmin(tally->least, fine.work / coarse.floor);
@@ -92,24 +91,9 @@ static void compare(const plan_model_t *m, const char *name, uint64_t *seed, tal
   ptc_arena_deinit(&arena);
 }
 
-static const char *const samples[] = {"gpt2",   "gptj",    "llama3",      "mamba2",    "bert",
-                                      "gemma2", "mixtral", "deepseek_v2", "two_branch"};
-
 static void test_samples(void) {
-  uint64_t seed = unit_seed();
-  const char *text = getenv("PTC_CASES");
-  const int cases = text ? atoi(text) : 40;
-  const ptc_override_t batch[] = {{"train.batch", "1024"}};
-  tally_t tally = {.least = INFINITY};
-  for (size_t i = 0; i < sizeof(samples) / sizeof(*samples); i++) {
-    char path[64];
-    snprintf(path, sizeof(path), "samples/%s.ptm", samples[i]);
-    plan_model_t m;
-    const bool loaded = plan_model_file(&m, path, batch, 1);
-    UNIT_CHECK(loaded, path);
-    for (int c = 0; loaded && c < cases; c++) compare(&m, samples[i], &seed, &tally);
-    plan_model_end(&m);
-  }
+  tally_t tally = {.seed = unit_seed(), .least = INFINITY};
+  plan_each_sample("1024", 40, compare, &tally);
   printf("\n  %d pairs, at least %.4f of a floor; floors up to %.3f of their own time ",
          tally.pairs, tally.least, tally.closest);
   CU_ASSERT(tally.pairs > 0);

@@ -1,7 +1,6 @@
 // Proves: the pieces of a form agree with a layout of each micro-batch, number by number, for all samples on random
 // splits, sets of names, recompute modes and save profiles.
 #include <math.h>
-#include <stdlib.h>
 
 #include "tests/support/plan_space.h"
 #include "tests/support/unit.h"
@@ -60,7 +59,14 @@ static int64_t pick(uint64_t *seed, int64_t most) {
   return (int64_t)1 << (int64_t)(unit_random(seed) % (uint64_t)most);
 }
 
-static void compare(const plan_model_t *m, const char *name, uint64_t *seed, int *compared) {
+typedef struct tally_s {
+  uint64_t seed;
+  int compared;
+} tally_t;
+
+static void compare(const plan_model_t *m, const char *name, void *arg) {
+  tally_t *tally = arg;
+  uint64_t *seed = &tally->seed;
   const uint64_t own = *seed;
   ptc_choice_t choice = {.chunks = 1, .recompute_turns = -1};
   choice.size[PTC_AXIS_PP] = 1;
@@ -68,10 +74,7 @@ static void compare(const plan_model_t *m, const char *name, uint64_t *seed, int
   choice.size[PTC_AXIS_EP] = unit_random(seed) % 4 ? 1 : 2;
   choice.size[PTC_AXIS_CP] = pick(seed, 3);
   choice.size[PTC_AXIS_TP] = pick(seed, 4) * (unit_random(seed) % 5 ? 1 : 3);
-  choice.sequence_parallel = unit_random(seed) % 2;
-  choice.recompute = (int32_t)(unit_random(seed) % PTC_NUM_RECOMPUTE_MODES);
-  const uint32_t set = (uint32_t)(unit_random(seed) % (UINT64_C(1) << m->work->num_names));
-  for (int i = 0; i < PTC_MAX_PIECES; i++) choice.names[i] = set;
+  plan_random_names(m->work, seed, &choice);
   const ptc_save_profile_t profile =
       (ptc_save_profile_t)(unit_random(seed) % PTC_NUM_SAVE_PROFILES);
   ptc_arena_t arena = {0};
@@ -88,33 +91,18 @@ static void compare(const plan_model_t *m, const char *name, uint64_t *seed, int
     snprintf(row, sizeof(row), "%s seed %llu micro_batch %d: %s", name, (unsigned long long)own,
              (int)choice.micro_batch, what ? what : "");
     UNIT_CHECK(!what, row);
-    *compared += fits;
+    tally->compared += fits;
     ptc_arena_deinit(&scratch);
   }
   if (form) ptc_form_end(form);
   ptc_arena_deinit(&arena);
 }
 
-static const char *const samples[] = {"gpt2",   "gptj",    "llama3",      "mamba2",    "bert",
-                                      "gemma2", "mixtral", "deepseek_v2", "two_branch"};
-
 static void test_samples(void) {
-  uint64_t seed = unit_seed();
-  const char *text = getenv("PTC_CASES");
-  const int cases = text ? atoi(text) : 6;
-  const ptc_override_t batch[] = {{"train.batch", "48"}};
-  int compared = 0;
-  for (size_t i = 0; i < sizeof(samples) / sizeof(*samples); i++) {
-    char path[64];
-    snprintf(path, sizeof(path), "samples/%s.ptm", samples[i]);
-    plan_model_t m;
-    const bool loaded = plan_model_file(&m, path, batch, 1);
-    UNIT_CHECK(loaded, path);
-    for (int c = 0; loaded && c < cases; c++) compare(&m, samples[i], &seed, &compared);
-    plan_model_end(&m);
-  }
-  printf("\n  %d layouts ", compared);
-  CU_ASSERT(compared > 0);
+  tally_t tally = {.seed = unit_seed()};
+  plan_each_sample("48", 6, compare, &tally);
+  printf("\n  %d layouts ", tally.compared);
+  CU_ASSERT(tally.compared > 0);
 }
 
 static const unit_test_t tests[] = {{"samples", test_samples}};

@@ -4,14 +4,12 @@
 // no access of a warp touches a sector that it does not use. PTC_CASES: how many random cases of each form (default 2),
 // and how many aligned ones (default 3); PTC_SEED chooses them; PTC_SHOW=1 prints what aligned ones move. Without NVRTC it
 // says so and passes. What is infinite, masked or no number in a long row gives what it gives in the interpreter.
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "passes/pass.h"
-#include "runtime/gpusim/gpusim.h"
 #include "tests/support/generated.h"
 #include "tests/support/interp_case.h"
 #include "tests/support/unit.h"
@@ -263,22 +261,6 @@ static void test_random(void) {
 
 // --- aligned shapes
 
-static sim_counters_t counted(void) {
-  sim_counters_t all = {0}, one;
-  const char *name;
-  void *library = dlopen(PTC_BINARY_DIR "/libptc_gpusim_cuda.so", RTLD_NOW | RTLD_LOCAL);
-  void *symbol = library ? dlsym(library, PTC_GPUSIM_COUNTERS) : NULL;
-  ptc_gpusim_counters_fn_t counters;
-  memcpy(&counters, &symbol, sizeof symbol);
-  for (int32_t i = 0; symbol && counters(i, &name, &one); i++) {
-    all.launches += one.launches;
-    all.moved_sectors += one.moved_sectors;
-    all.global_sectors += one.global_sectors;
-    all.least_sectors += one.least_sectors;
-  }
-  return all;
-}
-
 // Rows of hidden sizes as models have them; as many as a small step has, where that is quick.
 static const struct {
   form_t form;
@@ -303,9 +285,9 @@ static void check_aligned(int row, int dtype) {
   ptc_str_t text = {0};
   print_form(&text, aligned[row].form, dtypes[dtype].name, e, aligned[row].over);
   generated_t generated = {0};
-  const sim_counters_t before = counted();
+  const sim_counters_t before = generated_counters();
   check(text.data, num_places(aligned[row].form, e), dtypes[dtype].eps, 1, what, &generated);
-  const sim_counters_t after = counted();
+  const sim_counters_t after = generated_counters();
   double least = 0;
   const ptc_plan_t *plan = generated.emitted.plan;
   for (int32_t k = 0; plan && k < plan->num_kernels; k++)
@@ -388,6 +370,6 @@ static const unit_test_t tests[] = {
 int main(void) {
   setenv("PTC_GPUSIM_CHECKS", "1", 1);
   setenv("PTC_GPUSIM_COUNTERS", "1", 1);
-  counted();  // the library stays loaded, and with it its counters
+  generated_counters();  // the library stays loaded, and with it its counters
   return unit_main("gpusim sums", tests, sizeof tests / sizeof *tests);
 }

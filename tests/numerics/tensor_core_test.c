@@ -3,33 +3,15 @@
 // f32 as tf32: within its rounding; operands that tf32 holds give the sums of f32; 99 % of the FLOPs are in mma.
 // Attention of f32, without tensor cores: likewise. Attention has no bank conflicts in shared memory.
 // PTC_CASES: how many cases of each (default 2); PTC_SEED chooses which. Without NVRTC it says so and passes.
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "passes/check_semantics.h"
 #include "passes/pass.h"
-#include "runtime/gpusim/gpusim.h"
 #include "tests/support/generated.h"
 #include "tests/support/interp_case.h"
 #include "tests/support/unit.h"
-
-// Counters of the simulator: all kernels so far.
-static sim_counters_t counted(void) {
-  sim_counters_t all = {0}, one;
-  const char *name;
-  void *library = dlopen(PTC_BINARY_DIR "/libptc_gpusim_cuda.so", RTLD_NOW | RTLD_LOCAL);
-  void *symbol = library ? dlsym(library, PTC_GPUSIM_COUNTERS) : NULL;
-  ptc_gpusim_counters_fn_t counters;
-  memcpy(&counters, &symbol, sizeof symbol);
-  for (int32_t i = 0; symbol && counters(i, &name, &one); i++) {
-    all.flops += one.flops;
-    all.mma_flops += one.mma_flops;
-    all.shared_conflicts += one.shared_conflicts;
-  }
-  return all;
-}
 
 // To 11 significant bits, ties away from zero: what cvt.rna.tf32 does to numbers of normal size.
 static double to_tf32(double x) {
@@ -61,7 +43,7 @@ static void check(const char *text, form_t form, const char *what) {
   if (form.tf32) ptc_attrs_set_string(c->module, &c->module->config, "f32_matmul", "tf32");
   generated_t generated;
   ptc_str_t report = {0};
-  const sim_counters_t before = counted();
+  const sim_counters_t before = generated_counters();
   const bool opened = generated_open_gpusim(&generated, c->module);
   const bool ok = opened && generated_compare(&generated, c->interp, "f", form.bound, &report);
   UNIT_CHECK(ok, what);
@@ -73,7 +55,7 @@ static void check(const char *text, form_t form, const char *what) {
   for (int32_t k = 0; opened && k < generated.emitted.plan->num_kernels; k++)
     found |= strstr(generated.emitted.sources[k].text, form.tensor_core) != NULL;
   UNIT_CHECK(!opened || found, what);
-  const sim_counters_t after = counted();
+  const sim_counters_t after = generated_counters();
   const double in_mma = (double)(after.mma_flops - before.mma_flops),
                outside = (double)(after.flops - before.flops);
   const int64_t conflicts = after.shared_conflicts - before.shared_conflicts;

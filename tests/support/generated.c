@@ -1,5 +1,6 @@
 #include "tests/support/generated.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 
 #include "codegen/nvrtc.h"
 #include "runtime/cell.h"
+#include "runtime/gpusim/gpusim.h"
 
 // Compiles for the GPU simulator and starts it as the runtime would a GPU.
 static ptc_status_t open_gpusim(generated_t *generated, ptc_diag_t *diag,
@@ -43,6 +45,17 @@ bool generated_open_gpusim(generated_t *generated, ptc_module_t *module) {
       .cache_folder = getenv("PTC_CACHE") ? NULL : PTC_BINARY_DIR "/kernel-cache"};
   if (status == PTC_OK) status = open_gpusim(generated, module->diag, &options);
   return status == PTC_OK;
+}
+
+sim_counters_t generated_counters(void) {
+  sim_counters_t all = {0}, one;
+  const char *name;
+  void *library = dlopen(PTC_BINARY_DIR "/libptc_gpusim_cuda.so", RTLD_NOW | RTLD_LOCAL);
+  void *symbol = library ? dlsym(library, PTC_GPUSIM_COUNTERS) : NULL;
+  ptc_gpusim_counters_fn_t counters;
+  memcpy(&counters, &symbol, sizeof symbol);
+  for (int32_t i = 0; symbol && counters(i, &name, &one); i++) sim_counters_add(&all, &one);
+  return all;
 }
 
 static bool open_it(generated_t *generated, ptc_module_t *module, const ptc_stages_t *stages,

@@ -7,6 +7,7 @@
 #include "frontend/driver/emit.h"
 #include "ir/interp.h"
 #include "runtime/executor.h"
+#include "runtime/gpusim/launch.h"
 
 typedef struct generated_s {
   ptc_module_t *module;  // not owned
@@ -29,6 +30,10 @@ bool generated_open_gpusim(generated_t *generated, ptc_module_t *module);
 bool generated_open_stage(generated_t *generated, const ptc_stages_t *stages, int32_t stage,
                           int32_t num_threads);
 void generated_close(generated_t *generated);
+
+// The simulator's counters, of all kernels so far together, after PTC_GPUSIM_COUNTERS=1. Between two calls its library
+// stays loaded, and with it the counters.
+sim_counters_t generated_counters(void);
 
 // Copies all globals of |interp| to the executor, rounded to their dtypes.
 void generated_load(generated_t *generated, ptc_interp_t *interp);

@@ -83,6 +83,31 @@ void plan_model_end(plan_model_t *m) {
   ptc_diag_deinit(&m->diag);
 }
 
+void plan_each_sample(const char *batch, int cases,
+                      void (*fn)(const plan_model_t *m, const char *name, void *arg), void *arg) {
+  static const char *const samples[] = {"gpt2",   "gptj",    "llama3",      "mamba2",    "bert",
+                                        "gemma2", "mixtral", "deepseek_v2", "two_branch"};
+  const char *text = getenv("PTC_CASES");
+  const ptc_override_t overrides[] = {{"train.batch", batch}};
+  if (text) cases = atoi(text);
+  for (size_t i = 0; i < sizeof(samples) / sizeof(*samples); i++) {
+    char path[64];
+    snprintf(path, sizeof(path), "samples/%s.ptm", samples[i]);
+    plan_model_t m;
+    const bool loaded = plan_model_file(&m, path, overrides, 1);
+    UNIT_CHECK(loaded, path);
+    for (int c = 0; loaded && c < cases; c++) fn(&m, samples[i], arg);
+    plan_model_end(&m);
+  }
+}
+
+void plan_random_names(const ptc_work_t *work, uint64_t *seed, ptc_choice_t *choice) {
+  choice->sequence_parallel = unit_random(seed) % 2;
+  choice->recompute = (int32_t)(unit_random(seed) % PTC_NUM_RECOMPUTE_MODES);
+  const uint32_t set = (uint32_t)(unit_random(seed) % (UINT64_C(1) << work->num_names));
+  for (int i = 0; i < PTC_MAX_PIECES; i++) choice->names[i] = set;
+}
+
 uint32_t plan_names(const ptc_work_t *work, const char *text) {
   char copy[256];
   snprintf(copy, sizeof(copy), "%s", text);

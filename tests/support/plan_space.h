@@ -22,6 +22,11 @@ bool plan_model_file(plan_model_t *m, const char *path, const ptc_override_t *ov
 bool plan_model_random(plan_model_t *m, uint64_t *seed, int layers, int vocab,
                        const int64_t batches[4]);
 void plan_model_end(plan_model_t *m);
+// Calls |fn| for a model of each sample with |batch| samples a step, |cases| times (PTC_CASES: so many).
+void plan_each_sample(const char *batch, int cases,
+                      void (*fn)(const plan_model_t *m, const char *name, void *arg), void *arg);
+// Draws sequence parallelism, a recompute mode, and a set of names for all pieces.
+void plan_random_names(const ptc_work_t *work, uint64_t *seed, ptc_choice_t *choice);
 
 // The names of |text|, separated by spaces, that |work| has.
 uint32_t plan_names(const ptc_work_t *work, const char *text);
