@@ -1,6 +1,7 @@
 // Attention on tensor cores, the gradient: phase 0 sums of rows, phase 1 dkey and dval by blocks of keys, phase 2 dq by
 // blocks of rows.
 #include "codegen/cuda_attention_impl.h"
+#include "codegen/cuda_flash_text.h"
 
 // Phase 0: of each row the sum of dout * out, by eight threads.
 static const char row_sums_text[] =
@@ -155,12 +156,7 @@ static const char key_phase_end_text[] =
 
 static const char row_phase_text[] =
     "  enum { SPLIT = ROW_SPLIT, GROUPS = 8 / SPLIT, OWN_ROWS = 16 * GROUPS,\n"
-    "         PART = (DOT + 16 * SPLIT - 1) / (16 * SPLIT) * 16 };\n"
-    "  const int group = warp / SPLIT, part = warp % SPLIT * PART;\n"
-    "  const int tiles = (ROWS + OWN_ROWS - 1) / OWN_ROWS;\n"
-    "  const int o = blockIdx.x / tiles, row0 = (tiles - 1 - blockIdx.x % tiles) * OWN_ROWS;\n"
-    "  const int row1 = least(row0 + OWN_ROWS, ROWS);\n"
-    "  const int rows[2] = {row0 + 16 * group + g, row0 + 16 * group + g + 8};\n"
+    "         PART = (DOT + 16 * SPLIT - 1) / (16 * SPLIT) * 16 };\n" PTC_FLASH_ROWS_TEXT
     "  unsigned fq[DOT16][4], fd[OWN16][4];\n"
     "  float shift[2], sum[2], dq[PART / 8][4] = {};\n"
     "#pragma unroll\n"
@@ -176,23 +172,7 @@ static const char row_phase_text[] =
     "#pragma unroll\n"
     "    for (int k = 0; k < OWN16; ++k) fd[k][e] = dout_own(call, o, rows[e % 2], 16 * k + 2 * t "
     "+ 8 * (e / 2));\n"
-    "  }\n"
-    "  int block = next_keys(call, o, row0, row1, 0), stage = 0;\n"
-    "  if (block < KEY_BLOCKS) {\n"
-    "    k_fill(call, stages[0], o, block * OTHERS);\n"
-    "    v_fill(call, stages[0] + OTHERS * DOT_LD, o, block * OTHERS);\n"
-    "  }\n"
-    "  commit();\n"
-    "  while (block < KEY_BLOCKS) {\n"
-    "    const int after = next_keys(call, o, row0, row1, block + 1), key0 = block * OTHERS;\n"
-    "    wait0();\n"
-    "    __syncthreads();\n"
-    "    if (after < KEY_BLOCKS) {\n"
-    "      k_fill(call, stages[stage ^ 1], o, after * OTHERS);\n"
-    "      v_fill(call, stages[stage ^ 1] + OTHERS * DOT_LD, o, after * OTHERS);\n"
-    "    }\n"
-    "    commit();\n"
-    "    const uint16_t *tk = stages[stage], *tv = tk + OTHERS * DOT_LD;\n"
+    "  }\n" PTC_FLASH_KEYS_TEXT
     "    float s[OTHERS / 8][4] = {}, dp[OTHERS / 8][4] = {};\n"
     "#pragma unroll\n"
     "    for (int j = 0; j < OTHERS / 16; ++j) {\n"
