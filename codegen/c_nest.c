@@ -403,9 +403,7 @@ static void find_largest(const ptc_c_nest_t *nest, ptc_kx_t expr, double *most,
   nest->visited[expr] = true;
   for (int32_t i = 0; i < e->num_args; ++i) find_largest(nest, e->args[i], most, out_form);
   if (e->kind != PTC_KX_LOAD) return;
-  double bytes = (double)ptc_dtype_bytes(kernel->params[e->param].dtype);
-  for (int32_t d = 0; d < kernel->params[e->param].num_dims; ++d)
-    bytes *= (double)kernel->params[e->param].extents[d];
+  const double bytes = (double)ptc_kparam_bytes(&kernel->params[e->param]);
   if (bytes <= *most) return;
   *most = bytes;
   *out_form = ptc_c_address(kernel, e->param, e->args);

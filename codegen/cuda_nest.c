@@ -15,6 +15,12 @@ bool ptc_cuda_nest_is_col_reduce(const ptc_cuda_nest_t *nest, const ptc_kexpr_t 
   return e->kind == PTC_KX_REDUCE && (e->over & nest->col);
 }
 
+bool ptc_cuda_nest_is_wide(const ptc_cuda_nest_t *nest, ptc_kx_t expr) {
+  const ptc_kexpr_t *e = ptc_cuda_nest_at(nest, expr);
+  return ptc_cuda_nest_is_col_reduce(nest, e) && !(e->over & nest->row) &&
+         (ptc_cuda_nest_at(nest, e->args[0])->varies & nest->row);
+}
+
 bool ptc_cuda_nest_is_late(const ptc_cuda_nest_t *nest, const ptc_kstore_t *store) {
   bool late = nest->late[store->value];
   for (int32_t i = 0; i < nest->kernel->params[store->param].num_dims; ++i)
@@ -72,10 +78,7 @@ double ptc_cuda_nest_fixed_bytes(const ptc_cuda_nest_t *nest) {
       fixed |= e->kind == PTC_KX_LOAD && e->param == p && nest->early[i] &&
                !(e->varies & (nest->grid | nest->col));
     }
-    double size = (double)ptc_dtype_bytes(kernel->params[p].dtype);
-    for (int32_t d = 0; d < kernel->params[p].num_dims; ++d)
-      size *= (double)kernel->params[p].extents[d];
-    if (fixed) bytes += size;
+    if (fixed) bytes += (double)ptc_kparam_bytes(&kernel->params[p]);
   }
   return bytes;
 }
@@ -201,11 +204,7 @@ static ptc_status_t print_map(ptc_cuda_nest_t *nest, ptc_kernel_shape_t *out_sha
 
 static int32_t num_wide_columns(const ptc_cuda_nest_t *nest) {
   int32_t count = 0;
-  for (int32_t i = 0; i < nest->kernel->num_exprs; ++i) {
-    const ptc_kexpr_t *e = ptc_cuda_nest_at(nest, i);
-    count += ptc_cuda_nest_is_col_reduce(nest, e) && !(e->over & nest->row) &&
-             (ptc_cuda_nest_at(nest, e->args[0])->varies & nest->row);
-  }
+  for (int32_t i = 0; i < nest->kernel->num_exprs; ++i) count += ptc_cuda_nest_is_wide(nest, i);
   return count;
 }
 

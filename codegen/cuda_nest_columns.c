@@ -28,13 +28,6 @@ static bool is_column(const columns_t *c, ptc_kx_t expr) {
   return ptc_cuda_nest_is_col_reduce(c->nest, ptc_cuda_nest_at(c->nest, expr));
 }
 
-// Whether a column sum has one value per element of the row.
-static bool is_wide(const columns_t *c, ptc_kx_t expr) {
-  const ptc_kexpr_t *e = ptc_cuda_nest_at(c->nest, expr);
-  return is_column(c, expr) && !(e->over & c->nest->row) &&
-         (ptc_cuda_nest_at(c->nest, e->args[0])->varies & c->nest->row);
-}
-
 static const char *acc_type(const columns_t *c, ptc_kx_t expr) {
   return ptc_cuda_nest_acc_type(c->nest, ptc_cuda_nest_at(c->nest, expr));
 }
@@ -55,7 +48,7 @@ static int64_t type_bytes(const char *type) {
 static int64_t wide_bytes(const columns_t *c) {
   int64_t bytes = 0;
   for (int32_t i = 0; i < c->nest->kernel->num_exprs; ++i)
-    if (is_wide(c, i)) bytes += type_bytes(acc_type(c, i));
+    if (ptc_cuda_nest_is_wide(c->nest, i)) bytes += type_bytes(acc_type(c, i));
   return bytes;
 }
 
@@ -67,7 +60,7 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static bool can_cut_row(const columns_t *c) {
   const ptc_kernel_t *kernel = c->nest->kernel;
   for (int32_t i = 0; i < kernel->num_exprs; ++i)
-    if (kernel->exprs[i].kind == PTC_KX_REDUCE && !is_wide(c, i)) return false;
+    if (kernel->exprs[i].kind == PTC_KX_REDUCE && !ptc_cuda_nest_is_wide(c->nest, i)) return false;
   for (int32_t s = 0; s < kernel->num_stores; ++s)
     if (!ptc_cuda_nest_is_late(c->nest, &kernel->stores[s]) &&
         !(ptc_nest_store_varies(kernel, &kernel->stores[s]) & c->nest->row))
@@ -128,9 +121,10 @@ static void place_partials(columns_t *c) {
   c->partials = PTC_ARENA_ARRAY(nest->arena, int64_t, nest->kernel->num_exprs + 1);
   for (int32_t i = 0; !is_final(c) && i < nest->kernel->num_exprs; ++i) {
     if (!is_column(c, i)) continue;
-    const char *type = is_wide(c, i) ? acc_type(c, i) : sum_type(c, i);
+    const char *type = ptc_cuda_nest_is_wide(c->nest, i) ? acc_type(c, i) : sum_type(c, i);
     c->partials[i] = c->workspace_bytes;
-    const int64_t count = nest->num_grid * c->num_chunks * (is_wide(c, i) ? nest->num_row : 1);
+    const int64_t count =
+        nest->num_grid * c->num_chunks * (ptc_cuda_nest_is_wide(c->nest, i) ? nest->num_row : 1);
     c->workspace_bytes += (count * type_bytes(type) + 31) / 32 * 32;
   }
 }
@@ -144,7 +138,7 @@ static void print_begin(columns_t *c, int32_t indent) {
   for (int32_t i = 0; i < nest->kernel->num_exprs; ++i) {
     if (!is_column(c, i)) continue;
     const bool registers = ptc_cuda_nest_in_registers(nest);
-    if (!is_wide(c, i)) {
+    if (!ptc_cuda_nest_is_wide(c->nest, i)) {
       ptc_str_printf(out, "%*s%s part%d = %s;\n", indent, "", sum_type(c, i), i, start(c, i));
       continue;
     }
@@ -181,7 +175,7 @@ static void print_points(columns_t *c, const char *first, const char *end, int32
   ptc_cuda_decode(&nest->scope, nest->col, "point", indent + 2, out);
   ptc_cuda_nest_point(nest, indent + 2);
   for (int32_t i = 0; c->flushes && i < nest->kernel->num_exprs; ++i) {
-    if (!is_wide(c, i)) continue;
+    if (!ptc_cuda_nest_is_wide(c->nest, i)) continue;
     const ptc_kexpr_t *e = ptc_cuda_nest_at(nest, i);
     ptc_str_printf(out,
                    "%*sif ((point - first) / %d %% %d == %d) {\n"
@@ -196,7 +190,7 @@ static void print_points(columns_t *c, const char *first, const char *end, int32
   ptc_c_scope_restore(&nest->scope, saved);
   ptc_str_printf(out, "%*s}\n", indent, "");
   for (int32_t i = 0; c->flushes && i < nest->kernel->num_exprs; ++i) {
-    if (!is_wide(c, i)) continue;
+    if (!ptc_cuda_nest_is_wide(c->nest, i)) continue;
     ptc_str_printf(out, "#pragma unroll\n%*sfor (int item = 0; item < %" PRId64 "; ++item)\n",
                    indent, "", items);
     ptc_cuda_nest_join(nest, ptc_cuda_nest_at(nest, i),
@@ -230,7 +224,7 @@ static void print_element(columns_t *c, int32_t indent) {
   const char **saved = ptc_c_scope_save(&nest->scope);
   if (is_final(c)) ptc_cuda_decode(&nest->scope, nest->row, "e", indent, nest->out);
   for (int32_t i = 0; i < nest->kernel->num_exprs; ++i) {
-    if (!is_wide(c, i)) continue;
+    if (!ptc_cuda_nest_is_wide(c->nest, i)) continue;
     if (is_final(c))
       print_value(c, i, indent);
     else
@@ -249,7 +243,7 @@ static void print_single_sums(columns_t *c, int32_t indent) {
   ptc_str_t *out = nest->out;
   bool any = false;
   for (int32_t i = 0; has_exchange(c) && i < nest->kernel->num_exprs; ++i) {
-    if (!is_column(c, i) || is_wide(c, i)) continue;
+    if (!is_column(c, i) || ptc_cuda_nest_is_wide(c->nest, i)) continue;
     any = true;
     ptc_str_printf(out,
                    "%*s__shared__ %s parts%d[%d];\n"
@@ -258,7 +252,7 @@ static void print_single_sums(columns_t *c, int32_t indent) {
   }
   if (any) ptc_str_printf(out, "%*s__syncthreads();\n", indent, "");
   for (int32_t i = 0; i < nest->kernel->num_exprs; ++i) {
-    if (!is_column(c, i) || is_wide(c, i)) continue;
+    if (!is_column(c, i) || ptc_cuda_nest_is_wide(c->nest, i)) continue;
     const char *sum = ptc_arena_printf(nest->arena, "sum%d", i);
     ptc_str_printf(out, "%*s%s %s = %s%d%s;\n", indent, "", sum_type(c, i), sum,
                    has_exchange(c) ? "parts" : "part", i, has_exchange(c) ? "[0]" : "");
@@ -283,7 +277,7 @@ static void print_exchange(columns_t *c, int32_t indent) {
   const int64_t items = ptc_cuda_nest_items(nest), width = exchange_width(c);
   const int64_t at_once = width / PTC_CUDA_WARP;
   for (int32_t i = 0; i < nest->kernel->num_exprs; ++i)
-    if (is_wide(c, i))
+    if (ptc_cuda_nest_is_wide(c->nest, i))
       ptc_str_printf(out, "%*s__shared__ %s cols%d[%d][%" PRId64 "];\n", indent, "", acc_type(c, i),
                      i, nest->workers, width);
   ptc_str_printf(out,
@@ -299,7 +293,7 @@ static void print_exchange(columns_t *c, int32_t indent) {
                  indent, "", ceil_div(items, at_once), indent, "", at_once, indent, "", at_once,
                  indent, "", items);
   for (int32_t i = 0; i < nest->kernel->num_exprs; ++i)
-    if (is_wide(c, i))
+    if (ptc_cuda_nest_is_wide(c->nest, i))
       ptc_str_printf(out, "%*scols%d[threadIdx.x / 32][k * 32 + lane] = col%d[item];\n", indent + 4,
                      "", i, i);
   ptc_str_printf(out,
@@ -311,7 +305,7 @@ static void print_exchange(columns_t *c, int32_t indent) {
                  indent, "", indent, "", indent, "", nest->tile < nest->num_row ? "tile + " : "",
                  width, indent, "", width, nest->num_row);
   for (int32_t i = 0; i < nest->kernel->num_exprs; ++i) {
-    if (!is_wide(c, i)) continue;
+    if (!ptc_cuda_nest_is_wide(c->nest, i)) continue;
     const char *sum = ptc_arena_printf(nest->arena, "sum%d", i);
     ptc_str_printf(out,
                    "%*s%s %s = cols%d[0][threadIdx.x];\n"
@@ -354,7 +348,7 @@ static void print_sums(columns_t *c, int32_t indent) {
                    nest->tile < nest->num_row ? "tile + " : "", nest->team, indent, "",
                    nest->num_row);
     for (int32_t i = 0; i < nest->kernel->num_exprs; ++i)
-      if (is_wide(c, i))
+      if (ptc_cuda_nest_is_wide(c->nest, i))
         ptc_str_printf(out, "%*sconst %s sum%d = col%d[item];\n", indent + 2, "", sum_type(c, i), i,
                        i);
   } else {
@@ -425,7 +419,7 @@ static void print_combine(columns_t *c, int32_t indent) {
   ptc_cuda_decode(&nest->scope, nest->row, "e", indent, out);
   for (int32_t i = 0; i < nest->kernel->num_exprs; ++i) {
     if (!is_column(c, i)) continue;
-    const bool wide = is_wide(c, i);
+    const bool wide = ptc_cuda_nest_is_wide(c->nest, i);
     const char *type = wide ? acc_type(c, i) : sum_type(c, i);
     ptc_str_printf(out,
                    "%*s%s sum%d = %s;\n"

@@ -37,6 +37,8 @@ typedef struct ptc_cuda_nest_s {
 // --- cuda_nest.c
 const ptc_kexpr_t *ptc_cuda_nest_at(const ptc_cuda_nest_t *nest, ptc_kx_t expr);
 bool ptc_cuda_nest_is_col_reduce(const ptc_cuda_nest_t *nest, const ptc_kexpr_t *e);
+// Whether |expr| is a column reduction with one value per element of the row.
+bool ptc_cuda_nest_is_wide(const ptc_cuda_nest_t *nest, ptc_kx_t expr);
 bool ptc_cuda_nest_is_late(const ptc_cuda_nest_t *nest, const ptc_kstore_t *store);
 // A store, by one point of those dims of |among| that it does not vary over.
 void ptc_cuda_nest_store(ptc_cuda_nest_t *nest, const ptc_kstore_t *store, uint32_t among,

@@ -7,28 +7,18 @@
 
 enum { MAX_KEPT = 64, MAX_FIXED = 64, MANY_HELD = 64, AT_ONCE = 8 };
 
-static const ptc_kexpr_t *at(const ptc_cuda_nest_t *nest, ptc_kx_t expr) {
-  return &nest->kernel->exprs[expr];
-}
-
 // Whether pass |level| over the row serves |expr|: a row or full reduction of that level.
 static bool is_of_pass(const ptc_cuda_nest_t *nest, ptc_kx_t expr, int32_t level) {
-  const ptc_kexpr_t *e = at(nest, expr);
+  const ptc_kexpr_t *e = ptc_cuda_nest_at(nest, expr);
   return e->kind == PTC_KX_REDUCE && (e->over & nest->row) && nest->level[expr] == level &&
          expr != nest->online_sum;
 }
 
-// Whether |expr| is a column sum with one value per element of the row, or one value.
-static bool is_wide_column(const ptc_cuda_nest_t *nest, ptc_kx_t expr) {
-  const ptc_kexpr_t *e = at(nest, expr);
-  return ptc_cuda_nest_is_col_reduce(nest, e) && !(e->over & nest->row) &&
-         (at(nest, e->args[0])->varies & nest->row);
-}
-
+// Whether |expr| is a column sum with one value for the whole row.
 static bool is_single_column(const ptc_cuda_nest_t *nest, ptc_kx_t expr) {
-  const ptc_kexpr_t *e = at(nest, expr);
+  const ptc_kexpr_t *e = ptc_cuda_nest_at(nest, expr);
   return ptc_cuda_nest_is_col_reduce(nest, e) && !(e->over & nest->row) &&
-         !(at(nest, e->args[0])->varies & nest->row);
+         !(ptc_cuda_nest_at(nest, e->args[0])->varies & nest->row);
 }
 
 static const char *acc_name(const ptc_cuda_nest_t *nest, ptc_kx_t expr) {
@@ -74,11 +64,13 @@ void ptc_cuda_nest_open_row(ptc_cuda_nest_t *nest, int32_t indent) {
 }
 
 static bool is_row_load(const ptc_cuda_nest_t *nest, ptc_kx_t expr) {
-  return at(nest, expr)->kind == PTC_KX_LOAD && (at(nest, expr)->varies & nest->row);
+  return ptc_cuda_nest_at(nest, expr)->kind == PTC_KX_LOAD &&
+         (ptc_cuda_nest_at(nest, expr)->varies & nest->row);
 }
 
 static bool is_fixed_load(const ptc_cuda_nest_t *nest, ptc_kx_t expr) {
-  return is_row_load(nest, expr) && !(at(nest, expr)->varies & (nest->grid | nest->col));
+  return is_row_load(nest, expr) &&
+         !(ptc_cuda_nest_at(nest, expr)->varies & (nest->grid | nest->col));
 }
 
 // Puts |arrays|, declarations, before the loop that was opened last.
@@ -91,8 +83,9 @@ static void declare_before_loop(ptc_cuda_nest_t *nest, ptc_str_t *arrays) {
 
 static void print_array(const ptc_cuda_nest_t *nest, ptc_kx_t expr, const char *name,
                         int32_t indent, ptc_str_t *out) {
-  ptc_str_printf(out, "%*s%s %s%d[%" PRId64 "];\n", indent, "", ptc_c_type(at(nest, expr)->dtype),
-                 name, expr, ptc_cuda_nest_items(nest));
+  ptc_str_printf(out, "%*s%s %s%d[%" PRId64 "];\n", indent, "",
+                 ptc_c_type(ptc_cuda_nest_at(nest, expr)->dtype), name, expr,
+                 ptc_cuda_nest_items(nest));
 }
 
 // Closes it, and keeps what was read unless the loop is the |last|: first of all what other points have not, too.
@@ -226,7 +219,7 @@ static void print_pacing(const ptc_cuda_nest_t *nest, int32_t indent) {
   if (!ptc_cuda_nest_in_registers(nest)) return;
   int64_t held = nest->num_kept;
   for (int32_t i = 0; i < nest->kernel->num_exprs; ++i)
-    if (is_wide_column(nest, i)) held += ptc_cuda_nest_items(nest);
+    if (ptc_cuda_nest_is_wide(nest, i)) held += ptc_cuda_nest_items(nest);
   if (held > MANY_HELD)
     ptc_str_printf(nest->out, "%*sif (item %% %d == 0) asm volatile(\"\" ::: \"memory\");\n",
                    indent, "", AT_ONCE);
@@ -238,9 +231,9 @@ static void print_last(ptc_cuda_nest_t *nest, int32_t indent) {
   ptc_str_t *out = nest->out;
   bool any = false;
   for (int32_t i = 0; i < kernel->num_exprs; ++i) {
-    if (is_wide_column(nest, i)) {
+    if (ptc_cuda_nest_is_wide(nest, i)) {
       any = true;
-      ptc_c_hoist(&nest->scope, at(nest, i)->args[0], nest->row, indent, out);
+      ptc_c_hoist(&nest->scope, ptc_cuda_nest_at(nest, i)->args[0], nest->row, indent, out);
     } else if (is_single_column(nest, i)) {
       ptc_cuda_nest_add(nest, i, ptc_arena_printf(nest->arena, "part%d", i), true, indent);
     }
@@ -264,7 +257,7 @@ static void print_last(ptc_cuda_nest_t *nest, int32_t indent) {
   ptc_cuda_nest_open_row(nest, indent);
   print_pacing(nest, indent + 2);
   for (int32_t i = 0; i < kernel->num_exprs; ++i)
-    if (is_wide_column(nest, i))
+    if (ptc_cuda_nest_is_wide(nest, i))
       ptc_cuda_nest_add(nest, i, ptc_cuda_nest_column(nest, i), false, indent + 2);
   for (int32_t s = 0; s < kernel->num_stores; ++s)
     if (!ptc_cuda_nest_is_late(nest, &kernel->stores[s]) &&

@@ -161,12 +161,8 @@ void ptc_cuda_declare(ptc_str_t *out, const ptc_kernel_t *kernel) {
 
 // Whether a place in a parameter may be no int.
 static bool is_large(const ptc_kernel_t *kernel) {
-  for (int32_t p = 0; p < kernel->num_params; ++p) {
-    double count = 1;
-    for (int32_t d = 0; d < kernel->params[p].num_dims; ++d)
-      count *= (double)kernel->params[p].extents[d];
-    if (count > INT32_MAX) return true;
-  }
+  for (int32_t p = 0; p < kernel->num_params; ++p)
+    if (ptc_kparam_elements(&kernel->params[p]) > INT32_MAX) return true;
   return false;
 }
 

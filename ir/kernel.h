@@ -74,6 +74,15 @@ typedef struct ptc_kparam_s {
   int32_t in_place;
 } ptc_kparam_t;
 
+static inline int64_t ptc_kparam_elements(const ptc_kparam_t *param) {
+  int64_t count = 1;
+  for (int32_t d = 0; d < param->num_dims; d++) count *= param->extents[d];
+  return count;
+}
+static inline int64_t ptc_kparam_bytes(const ptc_kparam_t *param) {
+  return ptc_dtype_bytes(param->dtype) * ptc_kparam_elements(param);
+}
+
 // args: one integer expression per dim of the parameter. The store happens for each point of the dims that
 // value and indices vary over.
 typedef struct ptc_kstore_s {

@@ -216,8 +216,7 @@ static void count_work(ptc_kbuild_t *b) {
   for (int32_t i = 0; i < b->num_ops; i++)
     kernel->flops += (double)ptc_op_cost(b->ops[i]).flops / num_parts(b, b->ops[i]);
   for (int32_t i = 0; i < kernel->num_params; i++) {
-    int64_t bytes = ptc_dtype_bytes(kernel->params[i].dtype);
-    for (int32_t d = 0; d < kernel->params[i].num_dims; d++) bytes *= kernel->params[i].extents[d];
+    const int64_t bytes = ptc_kparam_bytes(&kernel->params[i]);
     kernel->min_bytes += kernel->params[i].mode == PTC_KPARAM_INOUT ? 2 * bytes : bytes;
   }
 }
