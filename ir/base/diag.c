@@ -212,7 +212,7 @@ static void print_json(const ptc_diagnostic_t *item, FILE *out) {
   fputs("}\n", out);
 }
 
-void ptc_diag_print(const ptc_diag_t *diag, FILE *out, ptc_diag_format_t format, bool color) {
+static void print_items(const ptc_diag_t *diag, FILE *out, ptc_diag_format_t format, bool color) {
   for (int64_t i = 0; i < diag->num_items; i++) {
     const ptc_diagnostic_t *item = &diag->items[i];
     if (!item->message) continue;
@@ -224,4 +224,17 @@ void ptc_diag_print(const ptc_diag_t *diag, FILE *out, ptc_diag_format_t format,
   int64_t max_errors = diag->max_errors ? diag->max_errors : DEFAULT_MAX_ERRORS;
   if (diag->num_errors > max_errors && format == PTC_DIAG_TEXT)
     fprintf(out, "ptc: %" PRId64 " more errors not shown\n", diag->num_errors - max_errors);
+}
+
+void ptc_diag_print(const ptc_diag_t *diag, FILE *out, ptc_diag_format_t format, bool color) {
+  // One write for all: ranks that share a terminal or a log must not tear each other's words.
+  char *text = NULL;
+  size_t len = 0;
+  FILE *whole = open_memstream(&text, &len);
+  if (whole) print_items(diag, whole, format, color);
+  if (whole && fclose(whole) == 0)
+    fwrite(text, 1, len, out);
+  else
+    print_items(diag, out, format, color);
+  free(text);
 }

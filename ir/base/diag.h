@@ -56,7 +56,7 @@ void ptc_note(ptc_diag_t *diag, ptc_loc_t loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 typedef enum ptc_diag_format_e { PTC_DIAG_TEXT, PTC_DIAG_JSON } ptc_diag_format_t;
-// Prints all diagnostics. Text: `file:line:col: error: message [id]`, the line, a caret.
+// Prints all diagnostics, in one write where `out` is unbuffered. Text: `file:line:col: error: message [id]`, the line, a caret.
 // JSON: one object per line: {"severity","id","file","line","column","message"}.
 void ptc_diag_print(const ptc_diag_t *diag, FILE *out, ptc_diag_format_t format, bool color);
 

@@ -1,8 +1,10 @@
 // Proves: diagnostics are kept in order, repeats and the excess over the limit are dropped with
-// their notes, and both output formats are as documented.
+// their notes, both output formats are as documented, and ranks that share a pipe do not tear them.
 #include "ir/base/diag.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tests/support/unit.h"
 
@@ -110,6 +112,32 @@ static void test_hostile_bytes(void) {
   ptc_diag_deinit(&diag);
 }
 
+// A packet pipe keeps the bounds of writes, as a log shared by many ranks feels them.
+static void test_one_write(void) {
+  int ends[2];
+  CU_ASSERT_EQUAL_FATAL(pipe2(ends, O_DIRECT | O_NONBLOCK), 0);
+  FILE *out = fdopen(ends[1], "w");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(out);
+  setvbuf(out, NULL, _IONBF, 0);
+  for (int i = 0; i < 2; i++) {
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_error(&diag, at_3_5, PTC_INVALID_INPUT, "unknown-name", "unknown name \"x\"");
+    ptc_note(&diag, at_1_1, "declared here");
+    ptc_diag_format_t format = i == 0 ? PTC_DIAG_TEXT : PTC_DIAG_JSON;
+    ptc_diag_print(&diag, out, format, false);
+    char *text = printed(&diag, format, false), packet[4096];
+    ssize_t num_bytes = read(ends[0], packet, sizeof(packet));
+    CU_ASSERT_EQUAL_FATAL(num_bytes, (ssize_t)strlen(text));
+    CU_ASSERT_EQUAL(memcmp(packet, text, (size_t)num_bytes), 0);
+    CU_ASSERT_EQUAL(read(ends[0], packet, sizeof(packet)), -1);  // nothing else was written
+    free(text);
+    ptc_diag_deinit(&diag);
+  }
+  fclose(out);
+  close(ends[0]);
+}
+
 static void test_exit_codes(void) {
   CU_ASSERT_EQUAL(ptc_status_exit_code(PTC_OK), 0);
   CU_ASSERT_EQUAL(ptc_status_exit_code(PTC_INVALID_INPUT), 1);
@@ -124,5 +152,6 @@ static const unit_test_t tests[] = {{"formats", test_text},
                                     {"repeats", test_repeats},
                                     {"limit", test_limit},
                                     {"hostile bytes", test_hostile_bytes},
+                                    {"one write", test_one_write},
                                     {"exit codes", test_exit_codes}};
 UNIT_MAIN("diag", tests)
