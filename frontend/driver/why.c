@@ -57,7 +57,8 @@ static const char *cause_of(const ptc_prediction_t *a, const ptc_prediction_t *b
                {"ep", a->exposed_s[PTC_AXIS_EP] - b->exposed_s[PTC_AXIS_EP]},
                {"gradients and parameters", a->exposed_s[PTC_AXIS_DP] - b->exposed_s[PTC_AXIS_DP]},
                {"sends", a->exposed_s[PTC_AXIS_PP] - b->exposed_s[PTC_AXIS_PP]},
-               {"bubble", a->bubble_s - b->bubble_s}};
+               {"bubble", a->bubble_s - b->bubble_s},
+               {"update", a->optimizer_s - b->optimizer_s}};
   int32_t most = 0;
   for (int32_t i = 1; i < (int32_t)(sizeof(parts) / sizeof(*parts)); i++)
     if (parts[i].more > parts[most].more) most = i;
@@ -100,11 +101,21 @@ json_t *ptc_why_alternative(const ptc_planner_t *p, const char *setting,
 
 // --- decisions
 
+enum { MOST_MESHES = 64, SHOWN_MESHES = 8 };
+
 typedef struct why_s {
   const ptc_planner_t *p;
   const ptc_module_t *module;
   json_t *decisions, *alternatives;  // of the decision at hand
+  int64_t meshes[MOST_MESHES][PTC_NUM_DEVICE_AXES];  // of the alternatives; the choice's is the first
+  int32_t num_meshes;
 } why_t;
+
+static void note_mesh(why_t *w, const int64_t *size) {
+  for (int32_t i = 0; i < w->num_meshes; i++)
+    if (memcmp(w->meshes[i], size, sizeof(*w->meshes)) == 0) return;
+  if (w->num_meshes < MOST_MESHES) memcpy(w->meshes[w->num_meshes++], size, sizeof(*w->meshes));
+}
 
 static json_t *new_decision(json_t *decisions, const char *name, const char *value, const char *by,
                             const char *place) {
@@ -125,6 +136,8 @@ static void weigh_on(why_t *w, int64_t devices, const ptc_fixed_t *fixed, const 
       ptc_search(p->work, p->cluster, p->stack, fixed, devices, p->objective, &arena, other);
   const char *setting = ptc_arena_printf(&arena, "%s=%s", name, value);
   json_array_append_new(w->alternatives, ptc_why_alternative(p, setting, other, status));
+  if (status == PTC_OK && other->feasible && devices == p->devices)
+    note_mesh(w, other->best.choice.size);
   ptc_arena_deinit(&arena);
 }
 
@@ -341,8 +354,35 @@ json_t *ptc_why_gap(const ptc_planner_t *p) {
   return json_pack("{s:f, s:f}", "gap", found->gap, "bound", found->bound);
 }
 
+// The best of each mesh that an alternative took, best first. A search prunes what is worse than its best, so that what it
+// met of other meshes is no measure of them: each is searched for itself.
+static json_t *meshes_of(const why_t *w) {
+  const ptc_planner_t *p = w->p;
+  ptc_arena_t arena = {0};
+  ptc_search_result_t *found = PTC_ARENA_NEW(&arena, ptc_search_result_t);
+  ptc_candidate_t *best = PTC_ARENA_ARRAY(&arena, ptc_candidate_t, MOST_MESHES);
+  int32_t count = 0;
+  for (int32_t i = 1; i < w->num_meshes; i++) {
+    ptc_fixed_t fixed = p->fixed;
+    memcpy(fixed.size, w->meshes[i], sizeof(fixed.size));
+    if (ptc_why_search(p, &fixed, &arena, found) != PTC_OK || !found->feasible) continue;
+    int32_t at = count++;
+    for (; at > 0 && best[at - 1].value > found->best.value; at--) best[at] = best[at - 1];
+    best[at] = found->best;
+  }
+  json_t *meshes = json_array();
+  for (int32_t i = 0; i < count && i < SHOWN_MESHES; i++) {
+    json_t *mesh = ptc_why_candidate(p, &best[i]);
+    json_object_set_new(mesh, "loss", json_real(best[i].value / p->found.best.value - 1));
+    json_array_append_new(meshes, mesh);
+  }
+  ptc_arena_deinit(&arena);
+  return meshes;
+}
+
 json_t *ptc_why_new(const ptc_planner_t *p, const ptc_module_t *module) {
   why_t w = {.p = p, .module = module, .decisions = json_array()};
+  note_mesh(&w, p->found.best.choice.size);
   add_devices(&w);
   add_sizes(&w);
   add_names(&w);
@@ -350,17 +390,11 @@ json_t *ptc_why_new(const ptc_planner_t *p, const ptc_module_t *module) {
   add_batches(&w);
   add_schedule(&w);
   add_rest(&w);
-  json_t *meshes = json_array();
-  for (int32_t i = 0; i < p->found.num_top; i++) {
-    json_t *mesh = ptc_why_candidate(p, &p->found.top[i]);
-    json_object_set_new(mesh, "loss", json_real(p->found.top[i].value / p->found.best.value - 1));
-    json_array_append_new(meshes, mesh);
-  }
   json_t *all = json_pack(
       "{s:b, s:s, s:I, s:I, s:s, s:f, s:o, s:o, s:o}", "planner", 1, "cluster", p->cluster->name,
       "devices", (json_int_t)p->cluster->num_devices, "used", (json_int_t)p->devices, "objective",
       ptc_objective_names[p->objective], "value", p->found.best.value, "best",
-      ptc_why_candidate(p, &p->found.best), "decisions", w.decisions, "meshes", meshes);
+      ptc_why_candidate(p, &p->found.best), "decisions", w.decisions, "meshes", meshes_of(&w));
   json_object_update_new(all, ptc_why_gap(p));
   return all;
 }

@@ -133,7 +133,7 @@ void ptc_why_print(const json_t *why, FILE *out) {
   if (json_array_size(decisions) == 0)
     fprintf(out, "  nothing was decided: one rank, all at once\n");
   const json_t *meshes = json_object_get(why, "meshes");
-  if (json_array_size(meshes) > 0) fprintf(out, "  other meshes, best first\n");
+  if (json_array_size(meshes) > 0) fprintf(out, "  the best on other meshes near it\n");
   for (size_t i = 0; i < json_array_size(meshes); i++) {
     const json_t *mesh = json_array_get(meshes, i);
     fprintf(out, "    %+7.1f %%  %.4g s  %.1f GB  %s\n", 100 * number_of(mesh, "loss"),

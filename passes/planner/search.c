@@ -30,26 +30,6 @@ static double value_of(const ptc_search_t *s, const ptc_prediction_t *p) {
   }
 }
 
-static bool same_mesh(const ptc_choice_t *a, const ptc_choice_t *b) {
-  return memcmp(a->size, b->size, sizeof(a->size)) == 0;
-}
-
-// Keeps the best of each mesh.
-static void remember(ptc_search_t *s, const ptc_candidate_t *found) {
-  ptc_search_result_t *out = s->out;
-  int32_t at = 0;
-  while (at < out->num_top && !same_mesh(&out->top[at].choice, &found->choice)) at++;
-  if (at < out->num_top) {
-    if (out->top[at].value <= found->value) return;
-  } else if (out->num_top < PTC_SEARCH_TOP) {
-    out->num_top++;
-  } else if (out->top[--at].value <= found->value) {
-    return;
-  }
-  for (; at > 0 && out->top[at - 1].value > found->value; at--) out->top[at] = out->top[at - 1];
-  out->top[at] = *found;
-}
-
 static void consider(ptc_search_t *s, const ptc_choice_t *choice,
                      const ptc_prediction_t *predicted) {
   ptc_search_result_t *out = s->out;
@@ -59,7 +39,6 @@ static void consider(ptc_search_t *s, const ptc_choice_t *choice,
       out->best = found;
     return;
   }
-  remember(s, &found);
   if (out->feasible &&
       (found.value > out->best.value ||
        (found.value == out->best.value && predicted->step_s >= out->best.predicted.step_s)))

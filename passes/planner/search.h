@@ -33,13 +33,9 @@ typedef struct ptc_candidate_s {
   double value;  // of the objective
 } ptc_candidate_t;
 
-enum { PTC_SEARCH_TOP = 8 };
-
 typedef struct ptc_search_result_s {
   bool feasible;  // something fits; else |best| is what needs least memory
   ptc_candidate_t best;
-  ptc_candidate_t top[PTC_SEARCH_TOP];  // the best of each other mesh, best first
-  int32_t num_top;
   // What is proved: no choice of the space (README.md) has a lower value than |bound|, and the best one is above it by
   // |gap| of itself; 0: it is the least. NAN where nothing is: |uncertified| says why, else it is NULL.
   double bound, gap;
