@@ -118,22 +118,26 @@ void ptc_nvrtc_take_resources(ptc_str_t *log, ptc_cuda_resources_t *out_resource
 }
 
 ptc_status_t ptc_nvrtc_compile(const ptc_nvrtc_t *nvrtc, ptc_diag_t *diag, const char *name,
-                               const char *source, const char *target, ptc_str_t *out,
-                               ptc_cuda_resources_t *out_resources) {
+                               const char *source, const ptc_nvrtc_options_t *options,
+                               ptc_str_t *out, ptc_cuda_resources_t *out_resources) {
   ptc_status_t status = PTC_OK;
+  const char *const target = options->target;
   const bool ptx = strncmp(target, "compute_", 8) == 0;
-  ptc_str_t arch = {0}, log = {0};
+  ptc_str_t arch = {0}, registers = {0}, log = {0};
   ptc_str_printf(&arch, "--gpu-architecture=%s", target);
-  const char *const options[] = {arch.data,         "--std=c++17",
-                                 "--fmad=false",    "--device-int128",
-                                 "-default-device", "-diag-suppress=177,550,1046",
-                                 "-lineinfo",       "--ptxas-options=-v"};
-  const int num_options = (int)(sizeof options / sizeof *options) - ptx;
+  ptc_str_printf(&registers, "--maxrregcount=%d", (int)options->max_registers);
+  const char *words[12] = {arch.data,         "--std=c++17",     "--fmad=false",
+                           "--device-int128", "-default-device", "-diag-suppress=177,550,1046",
+                           "-lineinfo"};
+  int num_words = 7;
+  if (!ptx) words[num_words++] = "--ptxas-options=-v";
+  if (options->quick) words[num_words++] = "--Ofast-compile=min";
+  if (options->max_registers) words[num_words++] = registers.data;
   ptc_cuda_resources_t resources = {0};
   void *program = NULL;
   int failed = nvrtc->CreateProgram(&program, source, name, 0, NULL, NULL);
   if (!failed) {
-    failed = nvrtc->CompileProgram(program, num_options, options);
+    failed = nvrtc->CompileProgram(program, num_words, words);
     read_log(nvrtc, program, &log);
     if (!failed) ptc_nvrtc_take_resources(&log, &resources);
   }
@@ -156,6 +160,7 @@ ptc_status_t ptc_nvrtc_compile(const ptc_nvrtc_t *nvrtc, ptc_diag_t *diag, const
   if (out_resources) *out_resources = resources;
   if (program) nvrtc->DestroyProgram(&program);
   ptc_str_deinit(&arch);
+  ptc_str_deinit(&registers);
   ptc_str_deinit(&log);
   return status;
 }

@@ -328,7 +328,8 @@ static ptc_status_t build_objects(ptc_module_t *module, const ptc_emitted_t *emi
   for (int64_t i = 0; i < diag.num_items; i++) {
     const ptc_diagnostic_t *item = &diag.items[i];
     const char *id = item->id ? item->id : "";
-    const bool left = strcmp(id, "compile-failed") != 0 && strcmp(id, "nvrtc-failed") != 0;
+    const bool left = strcmp(id, "compile-failed") != 0 && strcmp(id, "nvrtc-failed") != 0 &&
+                      strcmp(id, "nvrtc-crashed") != 0;
     if (item->severity == PTC_NOTE)
       ptc_note(module->diag, item->loc, "%s", item->message);
     else if (left)

@@ -2,58 +2,14 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "codegen/nvrtc.h"
+#include "codegen/nvrtc_pool.h"
+#include "runtime/cpu/cores.h"
 #include "runtime/cpu/object_cache.h"
 #include "runtime/hash.h"
-
-enum { MAX_JOBS = 64 };
-
-typedef struct work_s {
-  const ptc_nvrtc_t *nvrtc;
-  const ptc_kernel_source_t *sources;
-  const char *target;
-  const ptc_kernel_objects_options_t *options;
-  ptc_cuda_image_t *images;
-  ptc_cuda_resources_t *resources;
-  int32_t *missing;  // numbers of sources, in the order in which they are compiled
-  int32_t count;     // of those
-  atomic_int next, failed;
-  pthread_mutex_t lock;  // of |diag|
-  ptc_diag_t *diag;
-} work_t;
-
-static void *compile_some(void *arg) {
-  work_t *work = arg;
-  for (;;) {
-    const int32_t at = atomic_fetch_add(&work->next, 1);
-    if (at >= work->count || atomic_load(&work->failed)) return NULL;
-    const int32_t k = work->missing[at];
-    if (work->options->cancel && *work->options->cancel) atomic_store(&work->failed, 1);
-    ptc_diag_t diag;
-    ptc_diag_init(&diag);
-    ptc_str_t code = {0};
-    if (ptc_nvrtc_compile(work->nvrtc, &diag, work->sources[k].name, work->sources[k].text,
-                          work->target, &code, &work->resources[k]) == PTC_OK) {
-      work->images[k] = (ptc_cuda_image_t){code.data, code.len};
-    } else {
-      atomic_store(&work->failed, 1);
-      ptc_str_deinit(&code);
-      pthread_mutex_lock(&work->lock);
-      for (int64_t i = 0; i < diag.num_items; i++)
-        ptc_error(work->diag, diag.items[i].loc, PTC_INTERNAL, "nvrtc-failed", "%s",
-                  diag.items[i].message);
-      pthread_mutex_unlock(&work->lock);
-    }
-    ptc_diag_deinit(&diag);
-  }
-}
 
 static void key_of(const ptc_nvrtc_t *nvrtc, const ptc_kernel_source_t *source, const char *target,
                    char out_key[PTC_HASH_CHARS + 1]) {
@@ -106,7 +62,7 @@ static void write_cached(const ptc_object_cache_t *cache, const char *key,
   ptc_str_deinit(&path);
 }
 
-// Adds what was compiled to the cache.
+// Adds what was compiled to the cache, also where others were not.
 static void keep(ptc_object_cache_t *cache, char (*keys)[PTC_HASH_CHARS + 1],
                  const int32_t *missing, const ptc_cuda_images_t *images) {
   ptc_diag_t unheard;
@@ -115,27 +71,33 @@ static void keep(ptc_object_cache_t *cache, char (*keys)[PTC_HASH_CHARS + 1],
   ptc_diag_deinit(&unheard);
   for (int32_t i = 0; writable && i < images->num_compiled; i++) {
     const int32_t k = missing[i];
+    if (!images->images[k].data) continue;
     write_cached(cache, keys[k], &images->images[k], &images->resources[k]);
   }
 }
 
-static int32_t num_jobs(const ptc_kernel_objects_options_t *options) {
-  const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-  const int32_t jobs = options->num_jobs > 0 ? options->num_jobs : (int32_t)(cores > 0 ? cores : 1);
-  return jobs < MAX_JOBS ? jobs : MAX_JOBS;
-}
-
-static ptc_status_t compile_all(work_t *work) {
-  pthread_t threads[MAX_JOBS];
-  int32_t started = 0;
-  for (; started < num_jobs(work->options) - 1; started++)
-    if (pthread_create(&threads[started], NULL, compile_some, work) != 0) break;
-  compile_some(work);
-  for (int32_t t = 0; t < started; t++) pthread_join(threads[t], NULL);
-  if (!atomic_load(&work->failed)) return PTC_OK;
-  if (work->diag->num_errors) return PTC_INTERNAL;
-  return ptc_error(work->diag, (ptc_loc_t){0}, PTC_IO, "compile-cancelled",
-                   "compiling the kernels was interrupted");
+// Compiles the sources that |missing| numbers, in that order.
+static ptc_status_t compile_missing(ptc_diag_t *diag, const ptc_nvrtc_t *nvrtc,
+                                    const ptc_kernel_source_t *sources, const int32_t *missing,
+                                    const ptc_kernel_objects_options_t *options,
+                                    ptc_cuda_images_t *images) {
+  const int32_t count = images->num_compiled;
+  const int32_t cores = options->num_jobs > 0 ? options->num_jobs : ptc_num_cores();
+  ptc_nvrtc_pool_t *pool =
+      ptc_nvrtc_pool_create(diag, nvrtc, cores < count ? cores : count, options->cancel);
+  if (!pool) return PTC_DEVICE;
+  ptc_nvrtc_job_t *jobs = ptc_xmalloc(sizeof *jobs * (size_t)count);
+  for (int32_t i = 0; i < count; i++)
+    jobs[i] =
+        (ptc_nvrtc_job_t){.name = sources[missing[i]].name, .source = sources[missing[i]].text};
+  ptc_status_t status = ptc_nvrtc_pool_compile(pool, diag, options->target, jobs, count);
+  for (int32_t i = 0; i < count; i++) {
+    images->images[missing[i]] = (ptc_cuda_image_t){jobs[i].code, jobs[i].len};
+    images->resources[missing[i]] = jobs[i].resources;
+  }
+  free(jobs);
+  ptc_nvrtc_pool_destroy(pool);
+  return status;
 }
 
 ptc_status_t ptc_cuda_images_create(ptc_diag_t *diag, const ptc_kernel_source_t *sources,
@@ -163,18 +125,8 @@ ptc_status_t ptc_cuda_images_create(ptc_diag_t *diag, const ptc_kernel_source_t 
   if (status == PTC_OK && images.num_compiled) {
     if (options->progress) fprintf(stderr, "compiling %d CUDA kernels\n", images.num_compiled);
     ptc_kernel_sources_sort(sources, missing, images.num_compiled);
-    work_t work = {.nvrtc = nvrtc,
-                   .sources = sources,
-                   .target = options->target,
-                   .options = options,
-                   .images = images.images,
-                   .resources = images.resources,
-                   .missing = missing,
-                   .count = images.num_compiled,
-                   .lock = PTHREAD_MUTEX_INITIALIZER,
-                   .diag = diag};
-    status = compile_all(&work);
-    if (status == PTC_OK) keep(&cache, keys, missing, &images);
+    status = compile_missing(diag, nvrtc, sources, missing, options, &images);
+    keep(&cache, keys, missing, &images);
   }
   free(keys);
   free(missing);

@@ -36,7 +36,25 @@ export PTC_NVRTC=/nowhere/libnvrtc.so
 expect 0 '[nvrtc-missing]' 'ptc model.ptm -q --target sm_80 -o gpu'
 expect 0 'are not known: NVRTC, which compiles the CUDA kernels, was not found' 'ptc show gpu kernels -q'
 expect 0 '"warps_per_sm": null' 'ptc show gpu kernels --format=json'
-unset PTC_NVRTC
+
+# An NVRTC that crashes, one that does so unless it is asked otherwise, and one that hangs when ptc is interrupted.
+export PTC_NVRTC=$build/libfake_nvrtc.so PTC_CACHE=$PWD/crash-cache
+export FAKE_NVRTC=CRASH
+expect 4 'error: NVRTC 12.9 crashes with signal 11 (Segmentation fault) on kernel "' 'ptc model.ptm -q --target sm_90a -o gpu'
+expect 0 'model.ptm:' 'ptc model.ptm -q --target sm_90a -o gpu 2>&1 | grep "\[nvrtc-crashed\]"'
+export FAKE_NVRTC=CRASH_AS_IS
+expect 0 '[nvrtc-retried]' 'ptc model.ptm -q --target sm_90a -o gpu 2>&1'
+expect 1 '' 'ptc model.ptm -q --target sm_90a -o gpu 2>&1 | grep nvrtc'
+export FAKE_NVRTC=HANG FAKE_NVRTC_PIDS=$PWD/pids
+for signal in INT TERM KILL; do
+  : >pids
+  ptc model.ptm -q --target sm_80 -o gpu >hang.log 2>&1 &
+  while [ ! -s pids ]; do sleep 0.02; done
+  kill -$signal $!
+  { wait $!; } 2>/dev/null
+  expect 0 '' 'for i in $(seq 200); do kill -0 $(cat pids) 2>/dev/null || exit 0; sleep 0.05; done; exit 1'
+done
+unset PTC_NVRTC PTC_CACHE FAKE_NVRTC FAKE_NVRTC_PIDS
 
 if grep -q nvrtc-missing <(ptc model.ptm -q --target sm_80 -o gpu 2>&1); then
   echo "skipped: no NVRTC here"

@@ -37,6 +37,7 @@ arrows frontend "$base|$ir|frontend/[a-z0-9_]+\.(h|def)|ptm\.(tab|yy)\.h"
 arrows passes "$base|$ir|passes/[a-z0-9_]+\.(h|def)"
 arrows passes/planner "$base|$ir|passes/(planner/)?[a-z0-9_]+\.(h|def)"
 arrows codegen "$base|$ir|codegen/[a-z0-9_]+\.(h|def)"
+arrows codegen/worker "$base|codegen/nvrtc(_message)?\.h"
 plan='ir/(type|opcode|plan)\.h|ir/ops\.def'
 arrows runtime "$base|$plan|runtime/[a-z0-9_/]+\.(h|def)"
 for folder in runtime/*/; do

@@ -23,7 +23,8 @@ check "cmake --install" env DESTDIR="$root/dest" cmake --install "$build"
 prefix=$(find "$root/dest" -type d -path '*/bin' -printf '%h\n' | head -n 1)
 check "a bin folder" test -n "$prefix"
 for file in bin/ptc bin/ptc-opt share/man/man1/ptc.1 share/man/man1/ptc-opt.1 \
-  share/ptc/samples/gpt2.ptm lib/libptc_gpusim_cuda.so lib/libptc_gpusim_nccl.so share/doc/ptc/README.md share/doc/ptc/LICENSE; do
+  share/ptc/samples/gpt2.ptm lib/libptc_gpusim_cuda.so lib/libptc_gpusim_nccl.so \
+  lib/ptc/ptc-nvrtc share/doc/ptc/README.md share/doc/ptc/LICENSE; do
   check "$file is installed" test -s "$prefix/$file"
 done
 check "ptc --version" "$prefix/bin/ptc" --version

@@ -9,34 +9,60 @@
 #include <time.h>
 
 #include "codegen/cuda_codegen.h"
-#include "codegen/nvrtc.h"
+#include "codegen/nvrtc_pool.h"
 #include "frontend/driver/cuda_images.h"
 #include "frontend/driver/emit.h"
 #include "ir/text.h"
 #include "passes/pass.h"
+#include "runtime/cpu/cores.h"
 #include "runtime/gpusim/module.h"
 #include "runtime/hash.h"
 #include "tests/support/kernel_groups.h"
 #include "tests/support/small_models.h"
 #include "tests/support/unit.h"
 
-typedef struct compile_s {
+// NVRTC in its processes, or nothing where there is none.
+typedef struct compiler_s {
   ptc_nvrtc_t *nvrtc;
+  ptc_nvrtc_pool_t *pool;
+} compiler_t;
+
+static bool compiler_open(ptc_diag_t *diag, compiler_t *compiler) {
+  *compiler = (compiler_t){.nvrtc = ptc_nvrtc_open(diag)};
+  if (!compiler->nvrtc) {
+    printf("skipped: no NVRTC here\n");
+    return false;
+  }
+  compiler->pool = ptc_nvrtc_pool_create(diag, compiler->nvrtc, ptc_num_cores(), NULL);
+  UNIT_CHECK(compiler->pool != NULL, "the program that compiles");
+  return compiler->pool != NULL;
+}
+
+static void compiler_close(compiler_t *compiler) {
+  ptc_nvrtc_pool_destroy(compiler->pool);
+  ptc_nvrtc_close(compiler->nvrtc);
+}
+
+typedef struct compile_s {
+  ptc_nvrtc_pool_t *pool;
   ptc_diag_t *diag;
   ptc_arena_t arena;
   const char *target;
   ptc_cuda_options_t options;
   int64_t num_kernels, num_compiled, num_failed, spilled_bytes;
-  PTC_VEC(char *) hashes;  // of the sources that were compiled
+  PTC_VEC(char *) hashes;  // of the sources below
+  PTC_VEC(char *) sources;
 } compile_t;
 
 static void compile_deinit(compile_t *compile) {
   for (int64_t i = 0; i < (int64_t)compile->hashes.len; i++) free(compile->hashes.data[i]);
   PTC_VEC_FREE(&compile->hashes);
+  for (int64_t i = 0; i < compile->sources.len; i++) free(compile->sources.data[i]);
+  PTC_VEC_FREE(&compile->sources);
   ptc_arena_deinit(&compile->arena);
 }
 
-static bool is_compiled(compile_t *compile, const ptc_str_t *source) {
+static bool is_known(compile_t *compile, const ptc_str_t *source) {
   // Without the comment that says what it is of.
   const char *begin = strstr(source->data, "typedef");
   char hash[PTC_HASH_CHARS + 1];
@@ -59,6 +85,12 @@ static bool may_spill(const char *source, int64_t bytes) {
 
 static double cpu_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
+static double wall_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 // Whether the simulator of GPUs can run all of |ptx|.
 static ptc_status_t prepare(compile_t *compile, const char *name, const char *ptx) {
   sim_memory_t memory = {0};
@@ -69,22 +101,33 @@ static ptc_status_t prepare(compile_t *compile, const char *name, const char *pt
   return status;
 }
 
-static ptc_status_t compile_source(compile_t *compile, const ptc_str_t *source) {
-  ptc_str_t code = {0};
-  ptc_cuda_resources_t r;
-  ptc_status_t status = ptc_nvrtc_compile(compile->nvrtc, compile->diag, "k", source->data,
-                                          compile->target, &code, &r);
-  if (status == PTC_OK && strcmp(compile->target, "compute_80") == 0)
-    status = prepare(compile, "k", code.data);
-  ++compile->num_compiled;
-  const int64_t spilled = r.spill_store_bytes + r.spill_load_bytes;
-  if (!may_spill(source->data, spilled)) compile->spilled_bytes += spilled;
-  if ((status != PTC_OK || spilled) && getenv("PTC_SHOW")) fprintf(stderr, "%s\n", source->data);
+static void check_code(compile_t *compile, const ptc_nvrtc_job_t *job) {
+  const ptc_cuda_resources_t *r = &job->resources;
+  const int64_t spilled = r->spill_store_bytes + r->spill_load_bytes;
+  const bool ok = job->code && (strcmp(compile->target, "compute_80") != 0 ||
+                                prepare(compile, "k", job->code) == PTC_OK);
+  if (!may_spill(job->source, spilled)) compile->spilled_bytes += spilled;
+  if ((!ok || spilled) && getenv("PTC_SHOW")) fprintf(stderr, "%s\n", job->source);
   if (spilled)
-    printf("%.*s: %ld bytes spilled\n", (int)strcspn(source->data, "\n"), source->data,
+    printf("%.*s: %ld bytes spilled\n", (int)strcspn(job->source, "\n"), job->source,
            (long)spilled);
-  ptc_str_deinit(&code);
-  return status;
+  compile->num_failed += !ok;
+}
+
+// Compiles what was gathered, all at a time.
+static void compile_all(compile_t *compile) {
+  const int32_t count = (int32_t)compile->sources.len;
+  ptc_nvrtc_job_t *jobs = calloc((size_t)count + 1, sizeof *jobs);
+  for (int32_t i = 0; i < count; i++)
+    jobs[i] = (ptc_nvrtc_job_t){.name = "k", .source = compile->sources.data[i]};
+  if (ptc_nvrtc_pool_compile(compile->pool, compile->diag, compile->target, jobs, count) != PTC_OK)
+    compile->num_failed++;
+  else
+    for (int32_t i = 0; i < count; i++) check_code(compile, &jobs[i]);
+  for (int32_t i = 0; i < count; i++) free(jobs[i].code);
+  free(jobs);
+  compile->num_compiled += count;
+  if (compile->diag->num_items) ptc_diag_print(compile->diag, stderr, PTC_DIAG_TEXT, false);
 }
 
 static void compile_group(compile_t *compile, ptc_op_t **ops, int32_t num_ops) {
@@ -96,10 +139,12 @@ static void compile_group(compile_t *compile, ptc_op_t **ops, int32_t num_ops) {
   if (status == PTC_OK)
     status = ptc_codegen_cuda(compile->diag, &compile->arena, built.kernel, &compile->options,
                               &source, &shape);
-  if (status == PTC_OK && !is_compiled(compile, &source)) status = compile_source(compile, &source);
   ++compile->num_kernels;
   compile->num_failed += status != PTC_OK;
-  ptc_str_deinit(&source);
+  if (status == PTC_OK && !is_known(compile, &source))
+    PTC_VEC_PUSH(&compile->sources, source.data);
+  else
+    ptc_str_deinit(&source);
 }
 
 static void compile_block(compile_t *compile, ptc_block_t *block) {
@@ -116,7 +161,8 @@ static void compile_block(compile_t *compile, ptc_block_t *block) {
   }
 }
 
-static void check_sample(ptc_nvrtc_t *nvrtc, const small_model_t *sample, const char *target) {
+static void check_sample(const compiler_t *compiler, const small_model_t *sample,
+                         const char *target) {
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   ptc_module_t *module = small_model_lower(sample, NULL, 0, &diag);
@@ -126,15 +172,15 @@ static void check_sample(ptc_nvrtc_t *nvrtc, const small_model_t *sample, const 
   ptc_pass_ctx_init(&ctx, &(ptc_pass_options_t){0});
   UNIT_CHECK(ptc_pipeline_train(&ctx, module) == PTC_OK, sample->name);
   UNIT_CHECK(ptc_pass_run(&ctx, module, "fuse") == PTC_OK, sample->name);
-  compile_t compile = {.nvrtc = nvrtc, .diag = &diag, .target = target};
-  const double begin = cpu_seconds();
+  compile_t compile = {.pool = compiler->pool, .diag = &diag, .target = target};
+  const double begin = wall_seconds();
   for (ptc_func_t *func = module->funcs; func; func = func->next)
     compile_block(&compile, func->body);
-  printf("%s, %s: %ld kernels, %ld different, %.1f s of CPU\n", sample->name, target,
-         (long)compile.num_kernels, (long)compile.num_compiled, cpu_seconds() - begin);
+  compile_all(&compile);
+  printf("%s, %s: %ld kernels, %ld different, %.1f s\n", sample->name, target,
+         (long)compile.num_kernels, (long)compile.num_compiled, wall_seconds() - begin);
   UNIT_CHECK(compile.num_failed == 0 && compile.num_kernels > 0, sample->name);
   UNIT_CHECK(compile.spilled_bytes == 0, sample->name);
-  if (compile.num_failed) ptc_diag_print(&diag, stderr, PTC_DIAG_TEXT, false);
   compile_deinit(&compile);
   ptc_pass_ctx_deinit(&ctx);
   ptc_module_destroy(module);
@@ -145,34 +191,24 @@ static void test_samples(void) {
   static const char *const targets[] = {"sm_80", "sm_90a", "sm_100", "compute_80"};
   ptc_diag_t diag;
   ptc_diag_init(&diag);
-  ptc_nvrtc_t *nvrtc = ptc_nvrtc_open(&diag);
-  if (!nvrtc) {
-    printf("skipped: no NVRTC here\n");
-    ptc_diag_deinit(&diag);
-    return;
-  }
+  compiler_t compiler;
+  const bool here = compiler_open(&diag, &compiler);
   const char *only = getenv("PTC_SAMPLE"), *cases = getenv("PTC_CASES");
   const int pairs = 4 * num_small_models;
   const int count = only || (cases && strcmp(cases, "all") == 0) ? pairs : cases ? atoi(cases) : 1;
   const uint64_t seed = unit_seed();
-  for (int i = 0; i < count && i < pairs; ++i) {
+  for (int i = 0; here && i < count && i < pairs; ++i) {
     // Neighbours differ in both.
     const int at = (int)((seed + (uint64_t)i) % (uint64_t)pairs);
     const small_model_t *sample = &small_models[at % num_small_models];
     if (!only || strcmp(only, sample->name) == 0)
-      check_sample(nvrtc, sample, targets[(at % num_small_models + at / num_small_models) % 4]);
+      check_sample(&compiler, sample, targets[(at % num_small_models + at / num_small_models) % 4]);
   }
-  ptc_nvrtc_close(nvrtc);
+  compiler_close(&compiler);
   ptc_diag_deinit(&diag);
 }
 
 // --- the step of GPT-2 124M, as published
-
-static double wall_seconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 // What NVRTC makes of all kernels, and what the cache does.
 static void compile_step(const ptc_emitted_t *emitted, ptc_diag_t *diag) {
@@ -209,8 +245,9 @@ static void test_step(void) {
   static const small_model_t gpt2 = {.name = "gpt2 124M", .file = "samples/gpt2.ptm"};
   ptc_diag_t diag;
   ptc_diag_init(&diag);
-  ptc_nvrtc_t *nvrtc = ptc_nvrtc_open(&diag);
-  ptc_module_t *module = nvrtc ? small_model_lower(&gpt2, NULL, 0, &diag) : NULL;
+  compiler_t compiler;
+  ptc_module_t *module =
+      compiler_open(&diag, &compiler) ? small_model_lower(&gpt2, NULL, 0, &diag) : NULL;
   if (module) {
     ptc_pass_ctx_t ctx;
     ptc_pass_ctx_init(&ctx, NULL);
@@ -221,12 +258,11 @@ static void test_step(void) {
     for (int32_t k = 0; k < emitted.plan->num_kernels && !found; k++) {
       const ptc_kernel_source_t *source = &emitted.sources[k];
       found = strstr(source->text, "load_A(") && strstr(source->text, "= ptc_bits01(ptc_philox(");
-      ptc_str_t code = {0};
+      ptc_nvrtc_job_t job = {.name = source->name, .source = source->text};
       if (found)
-        UNIT_CHECK(ptc_nvrtc_compile(nvrtc, &diag, source->name, source->text, "sm_80", &code,
-                                     NULL) == PTC_OK,
+        UNIT_CHECK(ptc_nvrtc_pool_compile(compiler.pool, &diag, "sm_80", &job, 1) == PTC_OK,
                    source->name);
-      ptc_str_deinit(&code);
+      free(job.code);
     }
     UNIT_CHECK(found, "a GEMM with dropout");
     const char *cases = getenv("PTC_CASES");
@@ -236,7 +272,7 @@ static void test_step(void) {
     ptc_pass_ctx_deinit(&ctx);
     ptc_module_destroy(module);
   }
-  ptc_nvrtc_close(nvrtc);
+  compiler_close(&compiler);
   ptc_diag_deinit(&diag);
 }
 
@@ -291,8 +327,8 @@ static void compile_each(compile_t *compile, const program_t *program) {
   if (module)
     for (ptc_op_t *op = module->funcs->body->first; op->next; op = op->next)
       compile_group(compile, &op, 1);
+  compile_all(compile);
   UNIT_CHECK(compile->num_failed == 0 && compile->num_kernels > 0, program->name);
-  if (compile->num_failed) ptc_diag_print(compile->diag, stderr, PTC_DIAG_TEXT, false);
   ptc_module_destroy(module);
 }
 
@@ -307,8 +343,8 @@ static void compile_together(compile_t *compile, const program_t *program) {
   for (ptc_op_t *op = module ? module->funcs->body->first : NULL; op && op->next; op = op->next)
     ops[count++] = op;
   if (module) compile_group(compile, ops, count);
+  compile_all(compile);
   UNIT_CHECK(compile->num_failed == 0 && compile->num_kernels > 0, program->name);
-  if (compile->num_failed) ptc_diag_print(compile->diag, stderr, PTC_DIAG_TEXT, false);
   ptc_module_destroy(module);
 }
 
@@ -317,18 +353,19 @@ static void test_programs(void) {
   static const char *const targets[] = {"sm_90a", "sm_80", "sm_100"};
   ptc_diag_t diag;
   ptc_diag_init(&diag);
-  ptc_nvrtc_t *nvrtc = ptc_nvrtc_open(&diag);
+  compiler_t compiler;
+  const bool here = compiler_open(&diag, &compiler);
   const bool all = getenv("PTC_CASES") != NULL;
   const bool each = all && strcmp(getenv("PTC_CASES"), "all") == 0;
   const int cases = each ? INT32_MAX : all ? atoi(getenv("PTC_CASES")) : 1;
-  for (int i = 0; nvrtc && i < (int)(sizeof programs / sizeof *programs) && i < cases; ++i)
+  for (int i = 0; here && i < (int)(sizeof programs / sizeof *programs) && i < cases; ++i)
     for (int t = 0; t < (all ? 3 : 1); ++t) {
-      compile_t compile = {.nvrtc = nvrtc, .diag = &diag, .target = targets[t]};
+      compile_t compile = {.pool = compiler.pool, .diag = &diag, .target = targets[t]};
       compile_each(&compile, &programs[i]);
       printf("%s: %ld kernels for %s\n", programs[i].name, (long)compile.num_kernels, targets[t]);
       compile_deinit(&compile);
     }
-  ptc_nvrtc_close(nvrtc);
+  compiler_close(&compiler);
   ptc_diag_deinit(&diag);
 }
 
@@ -350,10 +387,11 @@ static void check_program(const program_t *program, bool tf32, bool together) {
   static const char *const targets[] = {"compute_80", "sm_80", "sm_90a", "sm_100"};
   ptc_diag_t diag;
   ptc_diag_init(&diag);
-  ptc_nvrtc_t *nvrtc = ptc_nvrtc_open(&diag);
-  for (int t = 0; nvrtc && t < 4; ++t) {
+  compiler_t compiler;
+  const bool here = compiler_open(&diag, &compiler);
+  for (int t = 0; here && t < 4; ++t) {
     compile_t compile = {
-        .nvrtc = nvrtc, .diag = &diag, .target = targets[t], .options = {.tf32 = tf32}};
+        .pool = compiler.pool, .diag = &diag, .target = targets[t], .options = {.tf32 = tf32}};
     if (together)
       compile_together(&compile, program);
     else
@@ -361,7 +399,7 @@ static void check_program(const program_t *program, bool tf32, bool together) {
     UNIT_CHECK(compile.spilled_bytes == 0, program->name);
     compile_deinit(&compile);
   }
-  ptc_nvrtc_close(nvrtc);
+  compiler_close(&compiler);
   ptc_diag_deinit(&diag);
 }
 

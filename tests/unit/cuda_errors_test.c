@@ -65,14 +65,16 @@ static void test_nvrtc_log(void) {
   }
   UNIT_CHECK(ptc_nvrtc_version(nvrtc) >= 12000, "version");
   ptc_str_t code = {0};
-  UNIT_CHECK(ptc_nvrtc_compile(nvrtc, &diag, "good",
-                               "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] = 1; }",
-                               "compute_80", &code, NULL) == PTC_OK,
-             "good");
+  UNIT_CHECK(
+      ptc_nvrtc_compile(nvrtc, &diag, "good",
+                        "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] = 1; }",
+                        &(ptc_nvrtc_options_t){.target = "compute_80"}, &code, NULL) == PTC_OK,
+      "good");
   UNIT_CHECK(code.len > 0 && strstr(code.data, ".visible .entry f"), "PTX");
-  UNIT_CHECK(ptc_nvrtc_compile(nvrtc, &diag, "bad", "__global__ void f() { y = 1; }", "sm_80",
-                               &code, NULL) == PTC_INTERNAL,
-             "bad");
+  UNIT_CHECK(
+      ptc_nvrtc_compile(nvrtc, &diag, "bad", "__global__ void f() { y = 1; }",
+                        &(ptc_nvrtc_options_t){.target = "sm_80"}, &code, NULL) == PTC_INTERNAL,
+      "bad");
   UNIT_CHECK(reports(&diag, "nvrtc-failed", "identifier \"y\" is undefined"), "nvrtc-failed");
   ptc_str_deinit(&code);
   ptc_nvrtc_close(nvrtc);
@@ -118,7 +120,8 @@ static void test_resources(void) {
   for (int i = 0; nvrtc && i < 3; i++) {
     ptc_str_t code = {0};
     ptc_cuda_resources_t r;
-    UNIT_CHECK(ptc_nvrtc_compile(nvrtc, &diag, "f", source, targets[i], &code, &r) == PTC_OK,
+    UNIT_CHECK(ptc_nvrtc_compile(nvrtc, &diag, "f", source,
+                                 &(ptc_nvrtc_options_t){.target = targets[i]}, &code, &r) == PTC_OK,
                targets[i]);
     UNIT_CHECK(r.known && r.registers > 0 && r.registers == registers_of(&code), "registers");
     UNIT_CHECK(r.shared_bytes == 1200, "shared memory");
@@ -129,7 +132,9 @@ static void test_resources(void) {
     ptc_str_t code = {0};
     ptc_cuda_resources_t r;
     UNIT_CHECK(
-        ptc_nvrtc_compile(nvrtc, &diag, "f", source, "compute_80", &code, &r) == PTC_OK && !r.known,
+        ptc_nvrtc_compile(nvrtc, &diag, "f", source, &(ptc_nvrtc_options_t){.target = "compute_80"},
+                          &code, &r) == PTC_OK &&
+            !r.known,
         "PTX");
     ptc_str_deinit(&code);
   }
