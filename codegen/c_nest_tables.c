@@ -3,7 +3,7 @@
 // that suit it.
 #include "codegen/c_nest.h"
 
-enum { MAX_TABLE_ELEMENTS = 1 << 22, MIN_REPEATS = 4 };
+enum { MAX_TABLE_ELEMENTS = 1 << 22, MIN_REPEATS = 2 };
 static const double MIN_NS = 4;
 
 static double points_of(const ptc_kernel_t *kernel, uint32_t mask) {

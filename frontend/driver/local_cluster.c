@@ -70,12 +70,11 @@ static void print_file(ptc_str_t *out, const char *line, const ptc_machine_t *m)
                  m->stream_all * 1e-9, m->stream_one * 1e-9);
   ptc_str_printf(out, "  launch = %.2f us  # of a kernel, of which %.2f us meet the threads\n",
                  1 + m->launch_s * 1e6, m->launch_s * 1e6);
-  ptc_str_append(
-      out,
-      "  gemm = 0.86  gemm_tile = 2 us\n"
-      "  attention_64 = 0.65  attention_128 = 0.7  attention_256 = 0.7\n"
-      "  attention_grad_64 = 0.53  attention_grad_128 = 0.58  attention_grad_256 = 0.58\n"
-      "  attention_half = 48  stream = 0.75\n");
+  ptc_str_append(out,
+                 "  gemm = 0.86  gemm_tile = 2 us\n"
+                 "  attention_64 = 0.74  attention_128 = 0.7  attention_256 = 0.7\n"
+                 "  attention_grad_64 = 0.6  attention_grad_128 = 0.58  attention_grad_256 = 0.58\n"
+                 "  attention_half = 48  stream = 0.75\n");
   const long cache = last_cache_kib();
   if (cache > 0) ptc_str_printf(out, "  l2 = %ld KiB  # the last cache\n", cache);
   ptc_str_append(out, "}\n");

@@ -85,19 +85,16 @@ static double bytes_of(const ptc_layout_t *l, const ptc_wgroup_t *group) {
   return bytes;
 }
 
-// Elements of exp, tanh and the like.
+static double elements_of(const ptc_layout_t *l, int32_t value) {
+  return ptc_lay_value_bytes(l, value) /
+         (double)ptc_dtype_bytes((ptc_dtype_t)l->p->values[value].dtype);
+}
+
 static double costly_of(const ptc_layout_t *l, const ptc_wgroup_t *group) {
   double sum = 0;
   for (int32_t i = 0; i < group->num_ops; i++) {
     const ptc_wop_t *op = group->ops[i];
-    const bool rows = op->opcode == PTC_OP_SOFTMAX || op->opcode == PTC_OP_CROSS_ENTROPY ||
-                      op->opcode == PTC_OP_CROSS_ENTROPY_GRAD;
-    if (!rows && !(ptc_op_info(op->opcode)->traits & PTC_TRAIT_COSTLY)) continue;
-    if (op->roles || op->num_operands == 0) continue;
-    const int32_t x = op->operands[0];
-    const double elements =
-        ptc_lay_value_bytes(l, x) / (double)ptc_dtype_bytes((ptc_dtype_t)l->p->values[x].dtype);
-    sum += op->opcode == PTC_OP_GELU_GRAD ? 2 * elements : elements;
+    if (op->costly > 0) sum += op->costly * elements_of(l, op->operands[op->costly_of]);
   }
   return sum;
 }

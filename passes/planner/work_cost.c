@@ -147,6 +147,35 @@ static bool folds(const ptc_wbuild_t *b, const ptc_wop_t *out) {
   }
 }
 
+// What an element takes beside an exp in a loop (passes/planner/README.md).
+static double weight_of(const ptc_op_t *op) {
+  const char *approx = ptc_op_string(op, "approx");
+  const bool exact = !approx || strcmp(approx, "tanh") != 0;
+  switch (op->opcode) {
+    case PTC_OP_SOFTMAX:
+    case PTC_OP_CROSS_ENTROPY:
+    case PTC_OP_CROSS_ENTROPY_GRAD: return 1;
+    case PTC_OP_GELU: return exact ? 3.8 : 2.3;
+    case PTC_OP_GELU_GRAD: return exact ? 5 : 3.2;
+    case PTC_OP_SILU: return 1.5;
+    case PTC_OP_SILU_GRAD: return 2;
+    default: return ptc_op_info(op->opcode)->traits & PTC_TRAIT_COSTLY ? 1 : 0;
+  }
+}
+
+// A rope's angle has an exp, a sine and a cosine in f64, and is computed once for all samples and heads.
+static const double angle_weight = 24;
+
+static void costly(ptc_wop_t *out) {
+  if (out->roles || out->num_operands == 0) return;
+  out->costly = weight_of(out->source);
+  if (out->opcode != PTC_OP_ROPE) return;
+  const ptc_type_t *x = out->source->operands[0]->type;
+  const int32_t dim = ptc_type_find_dim(x, ptc_op_string(out->source, "dim"));
+  out->costly = angle_weight * (double)x->dims[dim].extent;
+  out->costly_of = 1;
+}
+
 void ptc_work_cost(ptc_wbuild_t *b, ptc_wop_t *out, const int32_t *in) {
   const char *names[MAX_FACTORS] = {0};
   int64_t extents[MAX_FACTORS] = {0};
@@ -155,6 +184,7 @@ void ptc_work_cost(ptc_wbuild_t *b, ptc_wop_t *out, const int32_t *in) {
   if (out->opcode == PTC_OP_EINSUM && out->num_operands == 2) contraction(b, out, names, extents);
   if (out->opcode == PTC_OP_ATTENTION || out->opcode == PTC_OP_ATTENTION_GRAD)
     attention(b, out, names);
+  costly(out);
   const bool norm = out->opcode == PTC_OP_LAYERNORM || out->opcode == PTC_OP_RMSNORM ||
                     out->opcode == PTC_OP_LAYERNORM_GRAD || out->opcode == PTC_OP_RMSNORM_GRAD;
   if (out->roles || norm) out->size = b->program->num_sizes++;

@@ -147,6 +147,9 @@ struct ptc_wop_s {
   int32_t
       size;  // where a layout keeps its sizes, or whether a norm takes its operands as they lie; -1
   bool folds;  // a framework without fusion launches nothing for it
+  // Exps, tanhs and the like in exps, for each element of the operand |costly_of|.
+  double costly;
+  int32_t costly_of;
   const char *label;
   ptc_loc_t loc;
   const ptc_op_t *source;  // while the program is built
