@@ -20,6 +20,7 @@
 
 #include "ir/base/vec.h"
 #include "ir/op.h"
+#include "passes/advice.h"
 #include "passes/lr_schedule.h"
 #include "passes/pass.h"
 #include "passes/recompute_impl.h"
@@ -108,8 +109,23 @@ static void choose(const ptc_pair_t *pair, choice_t *c) {
 
 // --- the pass
 
+static void advise(const recompute_t *r, const ptc_pair_t *pair) {
+  const ptc_op_t *forward = pair->forward;
+  double carried = 0, saved = 0;
+  for (int32_t i = 0; i < forward->num_carry; i++)
+    carried += (double)ptc_type_num_bytes(forward->operands[i]->type);
+  for (int32_t i = forward->num_carry; i < forward->num_results; i++)
+    if (ptc_pair_find_saved(pair, i) >= 0)
+      saved += (double)ptc_type_num_bytes(forward->body->last->operands[i]->type);
+  ptc_advise_interval(r->module, forward->loc, ptc_op_int(forward, "count"), r->period, carried,
+                      saved);
+}
+
 static ptc_status_t visit_pair(const recompute_t *r, const ptc_pair_t *pair) {
-  if (is_mode(r, "every")) return ptc_recompute_every(pair, r->period);
+  if (is_mode(r, "every")) {
+    advise(r, pair);
+    return ptc_recompute_every(pair, r->period);
+  }
   choice_t choice = {.forward = pair->forward};
   if (is_mode(r, "selective")) choose(pair, &choice);
   ptc_recompute_pair(pair, &choice.keep);
