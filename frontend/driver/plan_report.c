@@ -99,6 +99,10 @@ static bool apply_setting(ptc_fixed_t *fixed, const char *name, const char *valu
   }
   if (strcmp(name, "schedule") == 0) {
     ptc_schedule_kind_t kind;
+    if (sscanf(value, "interleaved(chunks=%" SCNd64 ")", &fixed->chunks) == 1) {
+      fixed->schedule = PTC_SCHEDULE_INTERLEAVED;
+      return fixed->chunks > 0;
+    }
     if (!ptc_schedule_parse(value, &kind)) return false;
     fixed->schedule = kind;
     return true;
@@ -106,8 +110,16 @@ static bool apply_setting(ptc_fixed_t *fixed, const char *name, const char *valu
   for (int32_t i = 0; strcmp(name, "recompute") == 0 && i < PTC_NUM_RECOMPUTE_MODES; i++)
     if (strcmp(value, ptc_recompute_names[i]) == 0) {
       fixed->recompute = i;
+      fixed->recompute_every = 0;
       return true;
     }
+  int64_t every;
+  if (strcmp(name, "recompute") == 0 && sscanf(value, "every(%" SCNd64 ")", &every) == 1 &&
+      every > 0) {
+    fixed->recompute = PTC_RECOMPUTE_FULL;
+    fixed->recompute_every = every;
+    return true;
+  }
   return false;
 }
 

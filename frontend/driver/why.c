@@ -13,6 +13,8 @@
 json_t *ptc_why_candidate(const ptc_planner_t *p, const ptc_candidate_t *c) {
   ptc_str_t text = {0};
   ptc_choice_print(p->work, &c->choice, &text);
+  ptc_str_t recompute = {0};
+  ptc_choice_print_recompute(&c->choice, &recompute);
   const ptc_prediction_t *t = &c->predicted;
   json_t *exposed = json_object(), *sizes = json_object();
   for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) {
@@ -24,11 +26,12 @@ json_t *ptc_why_candidate(const ptc_planner_t *p, const ptc_candidate_t *c) {
       "choice", text.data, "axes", sizes, "zero", (json_int_t)c->choice.zero, "micro_batch",
       (json_int_t)c->choice.micro_batch, "sequence_parallel", (int)c->choice.sequence_parallel,
       "schedule", ptc_schedule_name(c->choice.schedule), "chunks", (json_int_t)c->choice.chunks,
-      "recompute", ptc_recompute_names[c->choice.recompute], "step_s", t->step_s, "tokens_per_s",
+      "recompute", recompute.data, "step_s", t->step_s, "tokens_per_s",
       t->tokens_per_s, "mfu", t->mfu, "compute_s", t->compute_s, "recompute_s", t->recompute_s,
       "exposed_s", exposed, "bubble_s", t->bubble_s, "optimizer_s", t->optimizer_s, "memory_bytes",
       t->memory_bytes, "capacity_bytes", t->capacity_bytes);
   ptc_str_deinit(&text);
+  ptc_str_deinit(&recompute);
   json_t *cuts = json_array();
   for (int32_t i = 0; i < c->choice.num_cuts; i++)
     json_array_append_new(cuts, json_integer(c->choice.cuts[i]));
@@ -247,6 +250,7 @@ static void add_memory(why_t *w) {
   const ptc_choice_t *c = &w->p->found.best.choice;
   ptc_fixed_t any_zero = *fixed, any_mode = *fixed;
   any_zero.zero = any_mode.recompute = -1;
+  any_mode.recompute_every = 0;
   const bool open = decide_int(w, "zero", c->zero, fixed->zero >= 0, &any_zero);
   for (int64_t zero = 0; zero <= 3 && open; zero++) {
     if (zero == c->zero) continue;
@@ -254,8 +258,11 @@ static void add_memory(why_t *w) {
     with.zero = zero;
     weigh_int(w, &with, "zero", zero);
   }
+  ptc_str_t mode_text = {0};
+  ptc_choice_print_recompute(c, &mode_text);
   const bool modes =
-      decide(w, "recompute", ptc_recompute_names[c->recompute], fixed->recompute >= 0, &any_mode);
+      decide(w, "recompute", mode_text.data, fixed->recompute >= 0, &any_mode);
+  ptc_str_deinit(&mode_text);
   for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES && modes; mode++) {
     if (mode == c->recompute) continue;
     ptc_fixed_t with = *fixed;

@@ -29,6 +29,7 @@ typedef struct ptc_choice_s {
   int64_t chunks;                  // of an interleaved schedule; else 1
   int32_t recompute;               // ptc_recompute_mode_t
   int64_t recompute_turns;         // of each region's turns on a stage, how many recompute; -1: all
+  int64_t recompute_every;         // full: starts are kept of every so many turns; 0: of each
   uint32_t names[PTC_MAX_PIECES];  // per piece: which candidates of work->names lie on tp
   int32_t num_cuts;
   const int64_t *cuts;  // global turn at which each further part begins; NULL: balanced by time

@@ -44,7 +44,8 @@ ptc_status_t ptc_work_write_choice(const ptc_work_t *work, const ptc_choice_t *c
   ptc_attrs_set_int(module, config, "zero", choice->zero);
   ptc_attrs_set_int(module, config, "micro_batch", choice->micro_batch);
   ptc_attrs_set_bool(module, config, "sequence_parallel", choice->sequence_parallel);
-  ptc_attrs_set_string(module, config, "recompute", ptc_recompute_names[choice->recompute]);
+  if (choice->recompute_every == 0)
+    ptc_attrs_set_string(module, config, "recompute", ptc_recompute_names[choice->recompute]);
   if (choice->size[PTC_AXIS_PP] > 1) {
     ptc_attrs_set_string(module, config, "schedule", ptc_schedule_name(choice->schedule));
     if (choice->chunks > 1) ptc_attrs_set_int(module, config, "chunks", choice->chunks);

@@ -31,6 +31,10 @@ static void read_fixed(const ptc_module_t *module, const ptc_work_t *work, ptc_f
   const char *recompute = ptc_attrs_string(config, "recompute", NULL);
   for (int32_t i = 0; recompute && i < PTC_NUM_RECOMPUTE_MODES; i++)
     if (strcmp(recompute, ptc_recompute_names[i]) == 0) out->recompute = i;
+  if (recompute && strcmp(recompute, "every") == 0) {
+    out->recompute = PTC_RECOMPUTE_FULL;
+    out->recompute_every = ptc_attrs_int(config, "recompute_every", 1);
+  }
   out->most_parts = PTC_SPLIT_MAX_PARTS;
   const char *names = ptc_attrs_string(config, "tp_dims", NULL);
   if (!names) return;
@@ -43,6 +47,13 @@ static void read_fixed(const ptc_module_t *module, const ptc_work_t *work, ptc_f
 }
 
 // --- words
+
+void ptc_choice_print_recompute(const ptc_choice_t *choice, ptc_str_t *out) {
+  if (choice->recompute_every > 0)
+    ptc_str_printf(out, "every(%" PRId64 ")", choice->recompute_every);
+  else
+    ptc_str_append(out, ptc_recompute_names[choice->recompute]);
+}
 
 void ptc_choice_print(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_t *out) {
   for (int32_t a = PTC_NUM_DEVICE_AXES - 1, any = 0; a >= 0; a--)
@@ -63,7 +74,8 @@ void ptc_choice_print(const ptc_work_t *work, const ptc_choice_t *choice, ptc_st
     ptc_str_printf(out, " schedule=%s", ptc_schedule_name(choice->schedule));
   if (choice->schedule == PTC_SCHEDULE_INTERLEAVED && choice->size[PTC_AXIS_PP] > 1)
     ptc_str_printf(out, "(chunks=%" PRId64 ")", choice->chunks);
-  ptc_str_printf(out, " recompute=%s", ptc_recompute_names[choice->recompute]);
+  ptc_str_append(out, " recompute=");
+  ptc_choice_print_recompute(choice, out);
   if (choice->recompute != PTC_RECOMPUTE_NONE && choice->recompute_turns >= 0)
     ptc_str_printf(out, " of %" PRId64 " turns a stage", choice->recompute_turns);
 }

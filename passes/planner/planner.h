@@ -29,5 +29,7 @@ ptc_status_t ptc_planner_choose_hook(void *planner, ptc_module_t *module);
 
 // The choice in words: "dp=4 tp=8 pp=4, zero=1, ..."; |work| names what lies on tp.
 void ptc_choice_print(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_t *out);
+// The value of recompute alone: "selective", "every(4)".
+void ptc_choice_print_recompute(const ptc_choice_t *choice, ptc_str_t *out);
 
 #endif  // PTC_PASSES_PLANNER_PLANNER_H_

@@ -38,6 +38,7 @@ static int32_t list_changes(const ptc_fixed_t *fixed, change_t *changes) {
   add(changes, &count, fixed->schedule >= 0, "schedule", &other);
   other = *fixed;
   other.recompute = nothing.recompute;
+  other.recompute_every = 0;
   add(changes, &count, fixed->recompute >= 0, "recompute", &other);
   other = *fixed;
   other.sequence_parallel = nothing.sequence_parallel;

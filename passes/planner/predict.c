@@ -38,6 +38,8 @@ static predict_t on_stage(const predict_t *p, int64_t stage) {
 
 // How much of its turns a piece computes again, if the choice says "of so many turns on a stage".
 static double again_share(const predict_t *p, int64_t turns) {
+  // One group of turns on one stage is its own gradient's: nothing is computed again.
+  if (turns <= p->choice->recompute_every && p->choice->size[PTC_AXIS_PP] == 1) return 0;
   const int64_t some = p->choice->recompute_turns;
   return some < 0 || some >= turns || turns == 0 ? 1 : (double)some / (double)turns;
 }
@@ -184,7 +186,16 @@ static double kept_bytes(const predict_t *p, const ptc_piece_t *piece, double sh
   if (mode == PTC_RECOMPUTE_NONE) return none;
   if (mode == PTC_RECOMPUTE_FULL && p->stack->keeps_products && share < 1)
     return piece->products_bytes;
-  return share * piece->saved_bytes[mode] + (1 - share) * none;
+  const double every = fmax(1, (double)p->choice->recompute_every);
+  return share * piece->saved_bytes[mode] / every + (1 - share) * none;
+}
+
+// Where turns compute again in groups: what the last, smaller group keeps, too, and what all but one turn of a group save.
+static double group_kept_bytes(const predict_t *p, const ptc_piece_t *piece, int64_t turns,
+                               double *out_saved) {
+  const int64_t every = p->choice->recompute_every, group = every < turns ? every : turns;
+  *out_saved = (double)(group - 1) * kept_bytes(p, piece, 0);
+  return (double)((turns + every - 1) / every) * piece->saved_bytes[PTC_RECOMPUTE_FULL];
 }
 
 // Live for a while, besides what is kept: values of a turn, gathered parameters, the loss's copies of the logits.
@@ -216,11 +227,13 @@ static memory_t memory_of(const predict_t *p, int64_t stage) {
       sum.states += own.states;
     }
     const double share = ptc_piece_repeats(piece) ? again_share(p, turns) : 1;
-    const double kept = (double)turns * kept_bytes(p, piece, share);
+    double kept = (double)turns * kept_bytes(p, piece, share), group = 0;
+    if (p->choice->recompute_every > 1 && ptc_piece_repeats(piece) && share > 0)
+      kept = group_kept_bytes(p, piece, turns, &group);
     // A micro-batch turns round at the loss: what that keeps is gone when the turns before it go back.
     const bool at_once = piece->logits > 0 && p->choice->schedule != PTC_SCHEDULE_GPIPE;
     if (!at_once) sum.saved += kept * in_flight(p, stage);
-    sum.temp = fmax(sum.temp, passing_bytes(p, piece, share) + (at_once ? kept : 0));
+    sum.temp = fmax(sum.temp, passing_bytes(p, piece, share) + group + (at_once ? kept : 0));
   }
   return sum;
 }

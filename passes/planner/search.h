@@ -18,6 +18,7 @@ typedef struct ptc_fixed_s {
   int64_t size[PTC_NUM_DEVICE_AXES];
   int64_t zero, micro_batch, chunks;
   int32_t sequence_parallel, schedule, recompute;
+  int64_t recompute_every;  // as in a choice; recompute is full then
   bool has_names;
   uint32_t names;  // on tp in every piece
   int32_t num_cuts;

@@ -218,6 +218,7 @@ static void push_level(ptc_search_t *s, int64_t tp, double bound) {
                                .micro_batch = 1,
                                .chunks = 1,
                                .recompute_turns = -1,
+                               .recompute_every = s->fixed->recompute_every,
                                .schedule = PTC_SCHEDULE_1F1B},
                     .at = {at}};
   push(s, (node_t){.bound = bound, .kind = NODE_LEVEL, .family = new_family(s, &level)});
