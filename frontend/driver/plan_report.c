@@ -156,12 +156,12 @@ ptc_status_t ptc_plan_report_why_not(ptc_diag_t *diag, const ptc_planner_t *p, c
 // --- json
 
 ptc_status_t ptc_plan_report_json(const ptc_planner_t *p, json_t *why, FILE *out) {
-  json_t *all = json_pack("{s:s, s:I, s:I, s:s, s:o, s:f, s:I, s:I}", "cluster",
-                          p->cluster->name, "devices", (json_int_t)p->cluster->num_devices, "used",
-                          (json_int_t)p->devices, "objective", ptc_objective_names[p->objective],
-                          "best", ptc_why_candidate(p, &p->found.best), "seconds",
-                          p->seconds[0] + p->seconds[1], "layouts", (json_int_t)p->found.layouts,
-                          "predictions", (json_int_t)p->found.predictions);
+  json_t *all =
+      json_pack("{s:s, s:I, s:I, s:s, s:o, s:f, s:I, s:I}", "cluster", p->cluster->name, "devices",
+                (json_int_t)p->cluster->num_devices, "used", (json_int_t)p->devices, "objective",
+                ptc_objective_names[p->objective], "best", ptc_why_candidate(p, &p->found.best),
+                "seconds", p->seconds[0] + p->seconds[1], "layouts", (json_int_t)p->found.layouts,
+                "predictions", (json_int_t)p->found.predictions);
   json_object_update_new(all, ptc_why_gap(p));
   if (why) json_object_set(all, "why", why);
   const bool ok = all && json_dumpf(all, out, JSON_INDENT(1)) == 0 && fputc('\n', out) != EOF;

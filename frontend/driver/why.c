@@ -26,10 +26,10 @@ json_t *ptc_why_candidate(const ptc_planner_t *p, const ptc_candidate_t *c) {
       "choice", text.data, "axes", sizes, "zero", (json_int_t)c->choice.zero, "micro_batch",
       (json_int_t)c->choice.micro_batch, "sequence_parallel", (int)c->choice.sequence_parallel,
       "schedule", ptc_schedule_name(c->choice.schedule), "chunks", (json_int_t)c->choice.chunks,
-      "recompute", recompute.data, "step_s", t->step_s, "tokens_per_s",
-      t->tokens_per_s, "mfu", t->mfu, "compute_s", t->compute_s, "recompute_s", t->recompute_s,
-      "exposed_s", exposed, "bubble_s", t->bubble_s, "optimizer_s", t->optimizer_s, "memory_bytes",
-      t->memory_bytes, "capacity_bytes", t->capacity_bytes);
+      "recompute", recompute.data, "step_s", t->step_s, "tokens_per_s", t->tokens_per_s, "mfu",
+      t->mfu, "compute_s", t->compute_s, "recompute_s", t->recompute_s, "exposed_s", exposed,
+      "bubble_s", t->bubble_s, "optimizer_s", t->optimizer_s, "memory_bytes", t->memory_bytes,
+      "capacity_bytes", t->capacity_bytes);
   ptc_str_deinit(&text);
   ptc_str_deinit(&recompute);
   json_t *cuts = json_array();
@@ -110,7 +110,8 @@ typedef struct why_s {
   const ptc_planner_t *p;
   const ptc_module_t *module;
   json_t *decisions, *alternatives;  // of the decision at hand
-  int64_t meshes[MOST_MESHES][PTC_NUM_DEVICE_AXES];  // of the alternatives; the choice's is the first
+  int64_t meshes[MOST_MESHES]
+                [PTC_NUM_DEVICE_AXES];  // of the alternatives; the choice's is the first
   int32_t num_meshes;
 } why_t;
 
@@ -260,8 +261,7 @@ static void add_memory(why_t *w) {
   }
   ptc_str_t mode_text = {0};
   ptc_choice_print_recompute(c, &mode_text);
-  const bool modes =
-      decide(w, "recompute", mode_text.data, fixed->recompute >= 0, &any_mode);
+  const bool modes = decide(w, "recompute", mode_text.data, fixed->recompute >= 0, &any_mode);
   ptc_str_deinit(&mode_text);
   for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES && modes; mode++) {
     if (mode == c->recompute) continue;

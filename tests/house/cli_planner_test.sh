@@ -42,6 +42,24 @@ expect 0 '' "awk -v a=\$($(step_s f32 exact)) -v b=\$($(step_s f32 tf32)) 'BEGIN
 expect 0 '' "[ \"\$($(step_s bf16 exact))\" = \"\$($(step_s bf16 tf32))\" ]"
 expect 1 'GB too much' "ptc $samples/llama3.ptm --set d=16384 --set ffn=65536 --cluster dgx_a100:1 -n"
 expect 1 '[out-of-memory]' "ptc $samples/llama3.ptm --set d=16384 --set ffn=65536 --cluster dgx_a100:1 -n"
+# What would fit: a setting left open before more nodes.
+expect 1 'the cheapest change that fits: ' "ptc $samples/llama3.ptm --set d=16384 --set ffn=65536 --cluster dgx_a100:1 -n"
+expect 1 'nodes (' "ptc $samples/llama3.ptm --set d=16384 --set ffn=65536 --cluster dgx_a100:1 -n"
+expect 1 'the cheapest change that fits: leave zero open' \
+  "ptc $samples/llama3.ptm --set batch=64 --cluster dgx_a100:1 --parallel zero=0,tp=1,pp=1 --set d=6144 -n"
+# Rules of thumb.
+expect 0 '[pipeline-bubble]' \
+  "ptc $samples/gpt2.ptm --set layers=16 --set batch=64 --cluster dgx_a100:1 --parallel pp=8,schedule=1f1b,micro_batch=2 -n"
+expect 0 '[recompute-interval]' "ptc $samples/tiny.ptm --set layers=32 --parallel 'recompute=every(8)' -q -o every"
+# What is given stays.
+expect 0 'recompute=every(2)' "ptc $samples/tiny.ptm --set layers=6 --cluster local:2 --parallel 'recompute=every(2)' -n"
+expect 0 'recompute = every(2), given by the user' \
+  "ptc $samples/tiny.ptm --set layers=6 --cluster local:2 --parallel 'recompute=every(2)' -n --why"
+expect 0 'recompute = every(2), given by the user' \
+  "ptc $samples/tiny.ptm --set layers=6 --cluster local:2 --parallel 'recompute=every(2)' -q -o given && ptc show given why && ptc show given config | grep -q every"
+expect 0 'why not recompute=every(3): ' "ptc $samples/tiny.ptm --set layers=6 --cluster local:2 -n --why-not 'recompute=every(3)'"
+expect 0 'why not schedule=interleaved(chunks=2): ' \
+  "ptc $samples/gpt2.ptm --set layers=16 --cluster dgx_a100:1 -n --why-not 'schedule=interleaved(chunks=2)'"
 expect 1 '[no-mesh]' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --parallel tp=3"
 expect 1 'has 8 devices [no-mesh]' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --world 16"
 expect 1 '[unknown-cluster]' "ptc $samples/gpt2.ptm --cluster dgx_x100:1 -n"
