@@ -7,9 +7,10 @@
 
 #include "ir/base/str.h"
 
-// A group of C functions. |needs| lists the groups that it uses, separated by blanks.
+// A group of C functions. |needs| lists the groups that it uses, separated by blanks. |cuda|: the text for GPUs, if it is
+// another.
 typedef struct ptc_c_snippet_s {
-  const char *name, *needs, *text;
+  const char *name, *needs, *text, *cuda;
 } ptc_c_snippet_t;
 
 // In an order in which every snippet follows those that it needs.

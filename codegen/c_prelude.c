@@ -51,7 +51,7 @@ static const char *snippet_of_op(const ptc_kexpr_t *e, ptc_dtype_t from) {
     case PTC_OP_EXP: return "exp";
     case PTC_OP_LOG: return "log";
     case PTC_OP_SIN:
-    case PTC_OP_COS: return wide ? "" : "sincos";
+    case PTC_OP_COS: return wide ? "sincos64" : "sincos";
     case PTC_OP_TANH: return "tanh";
     case PTC_OP_ERF: return "erf";
     case PTC_OP_POW: return "pow";
@@ -116,8 +116,9 @@ void ptc_c_helpers(ptc_str_t *out, const ptc_kernel_t *kernel, bool cuda) {
     // Sums by vectors of a CPU.
     const char *name = ptc_c_snippets[i].name;
     if (cuda && strstr("sums rows squares", name)) continue;
-    if (strcmp(ptc_c_snippets[i].name, "sincos") == 0) ptc_c_pi_table(out);
-    ptc_str_append(out, ptc_c_snippets[i].text);
+    if (strcmp(name, "sincos") == 0) ptc_c_pi_table(out);
+    const ptc_c_snippet_t *snippet = &ptc_c_snippets[i];
+    ptc_str_append(out, cuda && snippet->cuda ? snippet->cuda : snippet->text);
   }
   ptc_str_append(out, "// --- end of the prelude\n\n");
 }

@@ -12,8 +12,6 @@ head -c 4000 LICENSE | tr -c 'a-z \n' 'e' >"$root/tokens"
 # Columns of |csv|: 1 kernel, 2 calls, 3 FLOP, 4 least bytes. Of the profile: 1 launches, 3 M FLOP outside of mma, 4 M FLOP in
 # mma, 5 sectors touched, 6 the least for what was asked, 7 moved, 8 bank conflicts, 10 kernel.
 cat >"$root/check.awk" <<'END'
-# Whose accesses are not coalesced: sine and cosine look up tables of the math library.
-function is_scattered(name) { return about[name] ~ /\(rope/ }
 function complain(text) { print model ": " name ": " text; bad++ }
 FILENAME == csv {
   split($0, f, ",")
@@ -36,7 +34,7 @@ $1 == "launches" { counted = 1 }
     # A scalar takes a sector.
     if (32 * $7 > 1.05 * n * least[name] + 128 * n) complain("moves " ratio " times the least bytes")
     if (32 * $7 > 10000 && ratio > worst) worst = ratio
-    if ($5 > $6 && !is_scattered(name)) complain($5 " sectors for " $6)
+    if ($5 > $6) complain($5 " sectors for " $6)
     if (about[name] ~ /adamw/ && 32 * $7 > 10000 && ratio > worst_adamw) worst_adamw = ratio
   } else {
     if ($8 > 0) complain($8 " bank conflicts")

@@ -75,7 +75,7 @@ static bool is_known(compile_t *compile, const ptc_str_t *source) {
 
 // What may spill: around the calls of the math library's functions in double.
 static bool may_spill(const char *source, int64_t bytes) {
-  static const char *const calls[] = {"pow(", "sin(", "cos("};
+  static const char *const calls[] = {"pow(", "sin64(", "cos64("};
   const char *body = strstr(source, "__global__");
   bool any = bytes == 0;
   for (size_t i = 0; body && bytes <= 32 && i < sizeof calls / sizeof *calls; i++)
