@@ -1,9 +1,10 @@
-// Proves: sums over rows and columns, norms with the gradients of their scales, losses over long rows of logits, and
+// Proves: sums over rows and columns, norms with the gradients of their scales, losses over long rows of logits, rope, and
 // scatter_add, in CUDA on the simulator of GPUs with all its checks on: for random odd shapes they give what the typed interpreter gives, sums
 // within 2 eps (1 + the sum of |terms|); for aligned shapes they move at most 1.05 times their least bytes, and
 // no access of a warp touches a sector that it does not use. PTC_CASES: how many random cases of each form (default 2),
 // and how many aligned ones (default 3); PTC_SEED chooses them; PTC_SHOW=1 prints what aligned ones move. Without NVRTC it
-// says so and passes. What is infinite, masked or no number in a long row gives what it gives in the interpreter.
+// says so and passes. What is infinite, masked or no number in a long row gives what it gives in the interpreter; sines and
+// cosines of doubles of any size are within 2 units of the last place of 1.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -174,6 +175,21 @@ static void loss_text(ptc_str_t *out, const char *dtype, const int64_t *e) {
       dtype, e[0], e[1], e[2], e[0], e[1]);
 }
 
+// a * b rows of d turned by their positions, there and back in other pairs.
+static void rope_text(ptc_str_t *out, const char *dtype, const int64_t *e) {
+  ptc_str_printf(out,
+                 "module \"t\"\ninput @x : %s[a=%" PRId64 ", b=%" PRId64 ", d=%" PRId64
+                 "]\ninput @at : i32[b=%" PRId64
+                 "]\n"
+                 "func @f(%%x = @x, %%at = @at) {\n"
+                 "  %%y = rope %%x, %%at {base = 10000.0, dim = d, dims = %" PRId64
+                 ", style = \"half\"}\n"
+                 "  %%z = rope %%x, %%at {base = 500000.0, dim = d, dims = %" PRId64
+                 ", style = \"interleaved\", inverse = true}\n"
+                 "  return output \"norm_y\" = %%y, output \"norm_z\" = %%z\n}\n",
+                 dtype, e[0], e[1], e[2], e[1], e[2], e[2]);
+}
+
 // Rows x[a, d] to rows of a table of e[1]; or, in |batches|, elements x[a, d] to y[a, v].
 static void scatter_text(ptc_str_t *out, const char *dtype, const int64_t *e, bool batches) {
   ptc_str_printf(
@@ -196,10 +212,11 @@ typedef enum form_e {
   FORM_SCATTER,
   FORM_BATCHES,
   FORM_LOSS,
+  FORM_ROPE,
   NUM_FORMS
 } form_t;
 static const char *const form_names[NUM_FORMS] = {
-    "sum", "max", "norm", "norm_grad", "scatter_add", "scatter_add of batches", "loss"};
+    "sum", "max", "norm", "norm_grad", "scatter_add", "scatter_add of batches", "loss", "rope"};
 
 static void print_form(ptc_str_t *out, form_t form, const char *dtype, const int64_t *e,
                        const char *over) {
@@ -209,6 +226,7 @@ static void print_form(ptc_str_t *out, form_t form, const char *dtype, const int
     case FORM_NORM: norm_text(out, dtype, e); break;
     case FORM_NORM_GRAD: norm_grad_text(out, dtype, e, over); break;
     case FORM_LOSS: loss_text(out, dtype, e); break;
+    case FORM_ROPE: rope_text(out, dtype, e); break;
     default: scatter_text(out, dtype, e, form == FORM_BATCHES); break;
   }
 }
@@ -222,7 +240,9 @@ static int64_t odd_extent(uint64_t *state) {
 }
 
 // What indices are below.
-static int64_t num_places(form_t form, const int64_t *e) { return e[form == FORM_LOSS ? 2 : 1]; }
+static int64_t num_places(form_t form, const int64_t *e) {
+  return form == FORM_ROPE ? 1 << 20 : e[form == FORM_LOSS ? 2 : 1];
+}
 
 static void check_random(form_t form, uint64_t seed) {
   uint64_t state = seed;
@@ -236,7 +256,7 @@ static void check_random(form_t form, uint64_t seed) {
          (form == FORM_SCATTER   ? e[1] * e[2]
           : form == FORM_BATCHES ? e[0] * e[1]
                                  : 0) > 60000 ||
-         (form == FORM_NORM_GRAD && e[2] == 1));
+         (form == FORM_NORM_GRAD && e[2] == 1) || (form == FORM_ROPE && e[2] % 2));
   static const char *const overs[] = {"a", "b", "a, b", "d", "a, d", "b, d", "a, b, d"};
   const char *over = overs[unit_random(&state) % (form == FORM_NORM_GRAD ? 3 : 7)];
   const int dtype = (int)(unit_random(&state) % 3);
@@ -267,13 +287,22 @@ static const struct {
   int64_t extents[3];
   const char *over;
 } aligned[] = {
-    {FORM_SUM, {8, 512, 256}, "a, b"},        {FORM_SUM, {16, 64, 256}, "a"},
-    {FORM_SUM, {2, 32, 8192}, "a, b"},        {FORM_NORM, {8, 512, 64}, ""},
-    {FORM_NORM, {4, 256, 768}, ""},           {FORM_NORM, {1, 64, 4096}, ""},
-    {FORM_NORM_GRAD, {8, 512, 64}, "a, b"},   {FORM_NORM_GRAD, {4, 256, 768}, "a, b"},
-    {FORM_NORM_GRAD, {1, 128, 2048}, "a, b"}, {FORM_NORM_GRAD, {16, 64, 128}, "a"},
-    {FORM_SCATTER, {1024, 1024, 256}, ""},    {FORM_SCATTER, {256, 512, 768}, ""},
-    {FORM_SCATTER, {256, 16384, 128}, ""},    {FORM_LOSS, {2, 16, 16384}, ""},
+    {FORM_SUM, {8, 512, 256}, "a, b"},
+    {FORM_SUM, {16, 64, 256}, "a"},
+    {FORM_SUM, {2, 32, 8192}, "a, b"},
+    {FORM_NORM, {8, 512, 64}, ""},
+    {FORM_NORM, {4, 256, 768}, ""},
+    {FORM_NORM, {1, 64, 4096}, ""},
+    {FORM_NORM_GRAD, {8, 512, 64}, "a, b"},
+    {FORM_NORM_GRAD, {4, 256, 768}, "a, b"},
+    {FORM_NORM_GRAD, {1, 128, 2048}, "a, b"},
+    {FORM_NORM_GRAD, {16, 64, 128}, "a"},
+    {FORM_SCATTER, {1024, 1024, 256}, ""},
+    {FORM_SCATTER, {256, 512, 768}, ""},
+    {FORM_SCATTER, {256, 16384, 128}, ""},
+    {FORM_LOSS, {2, 16, 16384}, ""},
+    {FORM_ROPE, {8, 512, 64}, ""},
+    {FORM_ROPE, {2, 64, 128}, ""},
 };
 enum { NUM_ALIGNED = sizeof aligned / sizeof *aligned };
 
@@ -364,8 +393,52 @@ static void test_special(void) {
   ptc_str_deinit(&text);
 }
 
-static const unit_test_t tests[] = {
-    {"random", test_random}, {"aligned", test_aligned}, {"special", test_special}};
+// --- angles
+
+// Small and large ones, also those that the math library reduces.
+static void test_angles(void) {
+  if (!generated_has_nvrtc()) return;
+  static const double factors[] = {0, 1, 1000, 1e8, 1e9, 1e12, 1e300};
+  const uint64_t seed = unit_seed();
+  for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
+    ptc_str_t text = {0};
+    ptc_str_append(&text,
+                   "module \"t\"\ninput @x : f64[a=300]\nfunc @f(%x = @x) {\n"
+                   "  %c = constant {value = ");
+    ptc_str_printf(&text,
+                   "%.1f} : f64[]\n  %%w = mul %%x, %%c\n  %%s = sin %%w\n  %%t = cos %%w\n"
+                   "  return output \"s\" = %%s, output \"t\" = %%t\n}\n",
+                   factors[i]);
+    interp_case_t *c = interp_case_open(text.data, PTC_INTERP_TYPED);
+    UNIT_CHECK(c != NULL, "angles");
+    if (c) {
+      ptc_module_derive_properties(c->module);
+      fill(c, seed, 1, false);
+      generated_t generated = {0};
+      bool ok =
+          ptc_interp_run(c->interp, "f") == PTC_OK && generated_open_gpusim(&generated, c->module);
+      if (ok) generated_load(&generated, c->interp);
+      ok = ok && generated_run(&generated, "f");
+      const ptc_func_t *func = ptc_module_find_func(c->module, "f");
+      for (int32_t r = 0; ok && r < 2; r++) {
+        double *got = generated_result(&generated, func, r);
+        const double *want = ptc_interp_result(c->interp, r)->data;
+        for (int64_t k = 0; k < 300; k++) ok &= fabs(got[k] - want[k]) <= 2 * 0x1p-53;
+        free(got);
+      }
+      UNIT_CHECK(ok, "angles");
+      if (!ok) ptc_diag_print(&c->diag, stderr, PTC_DIAG_TEXT, false);
+      generated_close(&generated);
+      interp_case_close(c);
+    }
+    ptc_str_deinit(&text);
+  }
+}
+
+static const unit_test_t tests[] = {{"random", test_random},
+                                    {"aligned", test_aligned},
+                                    {"special", test_special},
+                                    {"angles", test_angles}};
 
 int main(void) {
   setenv("PTC_GPUSIM_CHECKS", "1", 1);
