@@ -3,7 +3,7 @@
 All plans whose model and layout match the regular expression ONLY are made first; then each round runs every plan for
 a few steps, so that a slow minute of the machine meets all of them alike. A plan's time is its fastest step: what the
 machine does undisturbed, as the rates of the cluster `local` are the best that were seen, too. FOLDER keeps plans and
-times: rounds of several calls add up, and count together.
+times: rounds of several calls add up, and count together, as long as the planner splits the model alike.
 """
 import json, os, re, statistics, subprocess, sys
 
@@ -44,6 +44,15 @@ def rank_correlation(a, b):
     return statistics.correlation(ranks(a), ranks(b))
 
 
+def choice_of(plan):
+    """The split of the plan that lies there, as `--format json` tells it."""
+    if not os.path.exists(plan + "/why.json"):
+        return None
+    with open(plan + "/why.json") as why:
+        best = json.load(why)["best"]
+    return best["choice"], best.get("cuts")
+
+
 def visit(plan):
     """The seconds of each step of one run."""
     run("run", plan, "-q", "--data", f"{folder}/text.txt", "--steps", str(steps), "--run-dir", plan + ".run",
@@ -66,8 +75,9 @@ for name, (file, *settings) in models.items():
         plan = f"{folder}/{name}{number}"
         try:
             told = json.loads(run(*base, "-n", "--format", "json"))["best"]
-            if not os.path.exists(plan):
+            if choice_of(plan) != (told["choice"], told.get("cuts")):
                 run(*base, "-o", plan)
+                times.pop(f"{name} {layout}", None)
         except subprocess.CalledProcessError as error:
             sys.exit(f"{name} {layout}: {error.stderr.strip()}")
         times.setdefault(f"{name} {layout}", [])
