@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/base/vec.h"
+#include "passes/schedule_order.h"
 
 const char *ptc_schedule_name(ptc_schedule_kind_t kind) {
   static const char *const names[] = {
@@ -42,89 +43,16 @@ typedef struct maker_s {
   double *done[3];     // end of F, B, W by [part * num_micro + micro]; negative: not yet
 } maker_t;
 
-static void push(maker_t *m, int32_t stage, ptc_work_kind_t kind, int32_t chunk, int32_t micro) {
-  PTC_VEC_PUSH(&m->lists[stage],
-               ((ptc_schedule_work_t){.kind = kind, .chunk = chunk, .micro = micro}));
-}
-
-// |warm| times F, then F and B in turns, then the rest of B.
-static void order_plain(maker_t *m, int32_t stage, int32_t warm) {
-  const int32_t num_micro = m->schedule->num_micro;
-  for (int32_t i = 0; i < warm; i++) push(m, stage, PTC_WORK_F, 0, i);
-  for (int32_t i = 0; i < num_micro; i++) {
-    if (warm + i < num_micro) push(m, stage, PTC_WORK_F, 0, warm + i);
-    push(m, stage, PTC_WORK_B, 0, i);
-  }
-}
-
-// As 1f1b, and W of a micro-batch |stage| turns after its B: the last stages fill the end with them.
-static void order_zero_bubble(maker_t *m, int32_t stage) {
-  const int32_t num_micro = m->schedule->num_micro;
-  int32_t warm = m->schedule->num_stages - stage - 1;
-  if (warm > num_micro) warm = num_micro;
-  for (int32_t i = 0; i < warm; i++) push(m, stage, PTC_WORK_F, 0, i);
-  for (int32_t i = 0; i < num_micro; i++) {
-    if (warm + i < num_micro) push(m, stage, PTC_WORK_F, 0, warm + i);
-    push(m, stage, PTC_WORK_B, 0, i);
-    if (i >= stage) push(m, stage, PTC_WORK_W, 0, i - stage);
-  }
-  for (int32_t i = num_micro - stage < 0 ? 0 : num_micro - stage; i < num_micro; i++)
-    push(m, stage, PTC_WORK_W, 0, i);
-}
-
-// The k-th F of a stage: groups of S micro-batches go through all chunks (the k-th B: the same, chunks reversed).
-static void interleaved_at(const ptc_schedule_t *s, int32_t k, int32_t *chunk, int32_t *micro) {
-  const int32_t whole = s->num_stages * s->num_chunks;
-  const int32_t first = k / whole * s->num_stages;
-  const int32_t left = s->num_micro - first;
-  const int32_t group = left < s->num_stages ? left : s->num_stages;
-  const int32_t at = k - k / whole * whole;
-  *chunk = at / group;
-  *micro = first + at % group;
-}
-
-static void order_interleaved(maker_t *m, int32_t stage, int32_t more) {
-  const ptc_schedule_t *s = m->schedule;
-  const int32_t total = s->num_micro * s->num_chunks;
-  int32_t warm = (s->num_stages - stage - 1) * 2 + (s->num_chunks - 1) * s->num_stages + more;
-  if (warm > total) warm = total;
-  int32_t chunk, micro;
-  for (int32_t i = 0; i < total + warm; i++) {
-    if (i < total) {
-      interleaved_at(s, i, &chunk, &micro);
-      push(m, stage, PTC_WORK_F, chunk, micro);
-    }
-    if (i >= warm) {
-      interleaved_at(s, i - warm, &chunk, &micro);
-      push(m, stage, PTC_WORK_B, s->num_chunks - 1 - chunk, micro);
-    }
-  }
-}
-
-static void order_forward(maker_t *m, int32_t stage) {
-  const int32_t total = m->schedule->num_micro * m->schedule->num_chunks;
-  for (int32_t i = 0; i < total; i++) {
-    int32_t chunk, micro;
-    interleaved_at(m->schedule, i, &chunk, &micro);
-    push(m, stage, PTC_WORK_F, chunk, micro);
-  }
-}
-
 static void order_stage(maker_t *m, int32_t stage, int32_t more) {
   const ptc_schedule_t *s = m->schedule;
-  const int32_t left = s->num_stages - stage - 1;
+  ptc_stage_walk_t walk =
+      ptc_stage_walk(s->kind, s->forward, s->num_stages, s->num_chunks, s->num_micro, stage, more);
   m->lists[stage].len = 0;
-  if (s->forward) {
-    order_forward(m, stage);
-    return;
-  }
-  switch (s->kind) {
-    case PTC_SCHEDULE_GPIPE: order_plain(m, stage, s->num_micro); break;
-    case PTC_SCHEDULE_1F1B: order_plain(m, stage, left < s->num_micro ? left : s->num_micro); break;
-    case PTC_SCHEDULE_INTERLEAVED: order_interleaved(m, stage, more); break;
-    case PTC_SCHEDULE_ZB_H1: order_zero_bubble(m, stage); break;
-    case PTC_NUM_SCHEDULES: break;
-  }
+  ptc_task_t task;
+  while (ptc_stage_walk_next(&walk, &task))
+    PTC_VEC_PUSH(
+        &m->lists[stage],
+        ((ptc_schedule_work_t){.kind = task.kind, .chunk = task.chunk, .micro = task.micro}));
 }
 
 // --- simulated times

@@ -32,6 +32,15 @@ static void print_time(const ptc_prediction_t *t, FILE *out) {
           t->tokens_per_s, 100 * t->mfu);
 }
 
+static void print_waits(const ptc_prediction_t *t, FILE *out) {
+  if (t->bubble_s <= 0) return;
+  fprintf(out,
+          "  pipeline   stage %d is the slowest: it waits %.1f %% of the step for its first "
+          "micro-batch, %.1f %% between its tasks, %.1f %% for the others at the end\n",
+          (int)t->slowest_stage, 100 * t->fill_s / t->step_s, 100 * t->wait_s / t->step_s,
+          100 * t->drain_s / t->step_s);
+}
+
 static void print_memory(const ptc_prediction_t *m, FILE *out) {
   fprintf(out,
           "  memory     %.2f of %.2f GB on stage %d: parameters %.2f, gradients %.2f, states %.2f, "
@@ -59,6 +68,7 @@ void ptc_plan_report(const ptc_planner_t *p, FILE *out) {
   print_choice(p, &best->choice, out);
   fprintf(out, "\n");
   print_time(&best->predicted, out);
+  print_waits(&best->predicted, out);
   print_memory(&best->predicted, out);
   print_cuts(p, out);
   fprintf(out,

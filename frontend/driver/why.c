@@ -36,6 +36,10 @@ json_t *ptc_why_candidate(const ptc_planner_t *p, const ptc_candidate_t *c) {
   for (int32_t i = 0; i < c->choice.num_cuts; i++)
     json_array_append_new(cuts, json_integer(c->choice.cuts[i]));
   if (c->choice.cuts) json_object_set(all, "cuts", cuts);
+  if (t->bubble_s > 0)
+    json_object_set_new(all, "waits",
+                        json_pack("{s:i, s:f, s:f, s:f}", "slowest_stage", (int)t->slowest_stage,
+                                  "fill_s", t->fill_s, "wait_s", t->wait_s, "drain_s", t->drain_s));
   json_decref(cuts);
   return all;
 }

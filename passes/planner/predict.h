@@ -6,12 +6,17 @@
 
 typedef struct ptc_prediction_s {
   bool fits;
+  bool is_bound;  // step_s is a bound, and the other times are left out
   double step_s, tokens_per_s;
   // Parts of step_s on the slowest stage: it is their sum.
   double compute_s;                       // kernels of all micro-batches
   double recompute_s;                     // of them again (not in compute_s)
   double exposed_s[PTC_NUM_DEVICE_AXES];  // communication that nothing hides; pp: sends
   double bubble_s, optimizer_s;
+  // The slowest stage, and what of the bubble it waits for its first micro-batch, between its tasks, and for the others
+  // at the end.
+  int32_t slowest_stage;
+  double fill_s, wait_s, drain_s;
   double model_flops;  // of a step, all devices: recompute left out, masks respected
   double mfu;          // of the peak of the precision
   // Of the stage that needs most.
@@ -73,16 +78,35 @@ enum { PTC_MAX_STAGES = 1024, PTC_MAX_PARTS = 4096 };
 typedef struct ptc_stage_pieces_s {
   int32_t times[PTC_MAX_PIECES];
 } ptc_stage_pieces_t;
-// Of the choice's cuts, or of those whose slowest part is fastest; they do not depend on zero and recompute_turns. |out|:
-// pp of them. False as above.
+// Turns [from, to) of the whole model that a part has; the first part has what stands before all turns, the last what
+// stands after.
+typedef struct ptc_part_range_s {
+  int64_t from, to;
+} ptc_part_range_t;
+
+// Of the choice's cuts, or of those whose slowest part is fastest; they do not depend on zero and recompute_turns.
+// |parts|: pp * chunks of them. |out|: pp of them. False as above.
 bool ptc_predict_stages(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
                         const ptc_cluster_t *cluster, const ptc_stack_t *stack,
-                        const ptc_choice_t *choice, ptc_stage_pieces_t *out);
-// |only_if_fits|: where memory does not suffice, time is left out.
+                        const ptc_choice_t *choice, ptc_part_range_t *parts,
+                        ptc_stage_pieces_t *out);
+// What is not worth a simulation: what does not fit, needs more than |bytes|, or takes |seconds| at least. Then step_s is
+// a bound, and is_bound says so; what does not fit has no time at all but for |always|.
+typedef struct ptc_worth_s {
+  double seconds, bytes;
+  bool always;
+} ptc_worth_t;
+// |worth|: NULL: everything is.
 void ptc_predict_timed(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
-                       const ptc_stage_pieces_t *stages, const ptc_cluster_t *cluster,
-                       const ptc_stack_t *stack, const ptc_choice_t *choice, bool only_if_fits,
-                       ptc_prediction_t *out);
+                       const ptc_part_range_t *parts, const ptc_stage_pieces_t *stages,
+                       const ptc_cluster_t *cluster, const ptc_stack_t *stack,
+                       const ptc_choice_t *choice, const ptc_worth_t *worth, ptc_prediction_t *out);
+
+// What the same takes at least, whatever zero and recompute_turns are; 0 where nodes are of several kinds.
+double ptc_predict_least_seconds(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
+                                 const ptc_part_range_t *parts, const ptc_stage_pieces_t *stages,
+                                 const ptc_cluster_t *cluster, const ptc_stack_t *stack,
+                                 const ptc_choice_t *choice);
 
 // What memory has to hold whatever the cuts and recompute_turns are: it depends on the layout, zero and dp.
 typedef struct ptc_room_s {
@@ -105,15 +129,8 @@ double ptc_predict_least_bytes(const ptc_work_pieces_t *pieces, const ptc_cluste
                                const ptc_stack_t *stack, const ptc_choice_t *choice,
                                int64_t devices);
 
-// Seconds of one message between stages that nothing hides; 0 without a pipeline.
+// Seconds of one message between stages, for which its sender waits; 0 without a pipeline, or where it computes meanwhile.
 double ptc_predict_hop(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                        const ptc_stack_t *stack, const ptc_choice_t *choice);
-
-// Seconds of a pipeline over |stages| stages whose micro-batch takes f[s], b[s] (inputs' gradients), w[s] (weights'
-// gradients): exact where all stages are equal (planners.md C8), else an upper bound. |hop|: exposed seconds of a
-// transfer.
-double ptc_pipeline_seconds(ptc_schedule_kind_t kind, int64_t stages, int64_t chunks,
-                            int64_t micro_batches, const double *f, const double *b,
-                            const double *w, double hop);
 
 #endif  // PTC_PASSES_PLANNER_PREDICT_H_

@@ -29,12 +29,6 @@ bool ptc_pieces_move_heads(const ptc_work_pieces_t *pieces);
 const ptc_device_model_t *ptc_predict_device(const ptc_cluster_t *cluster,
                                              ptc_precision_t precision);
 
-// Turns [from, to) of the whole model that a part has; the first part has what stands before all turns, the last what
-// stands after.
-typedef struct ptc_part_range_s {
-  int64_t from, to;
-} ptc_part_range_t;
-
 // How often a piece whose first turn is the global one |begin| lies in |part|: 0 to its count. What is no turn stands with the
 // turn after it, or with the last one.
 static inline int64_t ptc_part_has(const ptc_piece_t *piece, int64_t begin, ptc_part_range_t part,

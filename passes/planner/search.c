@@ -34,6 +34,7 @@ static void consider(ptc_search_t *s, const ptc_choice_t *choice,
                      const ptc_prediction_t *predicted) {
   ptc_search_result_t *out = s->out;
   const ptc_candidate_t found = {*choice, *predicted, value_of(s, predicted)};
+  if (predicted->fits && predicted->is_bound) return;  // it is not worth more
   if (!predicted->fits) {
     if (!out->feasible && predicted->memory_bytes < out->best.predicted.memory_bytes)
       out->best = found;
@@ -52,13 +53,29 @@ static int64_t micro_batches(const ptc_search_t *s, const ptc_choice_t *choice) 
          (choice->size[PTC_AXIS_DP] * choice->size[PTC_AXIS_EP] * choice->micro_batch);
 }
 
+// What a split has to do better than.
+static ptc_worth_t worth_of(const ptc_search_t *s) {
+  const double value = s->out->feasible ? s->out->best.value : INFINITY;
+  ptc_worth_t worth = {.seconds = INFINITY, .bytes = INFINITY};
+  if (s->objective == PTC_OBJECTIVE_MEMORY)
+    worth.bytes = value;
+  else if (s->objective == PTC_OBJECTIVE_COST)
+    worth.seconds = value * (double)(s->work->batch * s->work->tokens_per_sample) / s->price;
+  else
+    worth.seconds = value;
+  return worth;
+}
+
+// |always|: a bound where memory does not suffice, too.
 static void predict(ptc_search_t *s, const ptc_timed_layout_t *layout, const ptc_choice_t *choice,
-                    bool only_if_fits, ptc_prediction_t *out) {
+                    bool always, ptc_prediction_t *out) {
   s->out->predictions++;
   ptc_work_pieces_t pieces = layout->pieces;
   pieces.micro_batches = micro_batches(s, choice);
-  ptc_predict_timed(&pieces, layout->times, s->stages, s->cluster, s->stack, choice, only_if_fits,
-                    out);
+  ptc_worth_t worth = worth_of(s);
+  worth.always = always;
+  ptc_predict_timed(&pieces, layout->times, s->parts, s->stages, s->cluster, s->stack, choice,
+                    &worth, out);
 }
 
 bool ptc_search_hopeless(ptc_search_t *s, double bound) {
@@ -75,7 +92,7 @@ static bool try_turns(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_cho
                       int64_t most) {
   ptc_prediction_t predicted;
   choice.recompute_turns = -1;
-  predict(s, layout, &choice, s->out->feasible, &predicted);
+  predict(s, layout, &choice, !s->out->feasible, &predicted);
   consider(s, &choice, &predicted);
   if (!predicted.fits) return false;
   // Who asks for a mode asks for it everywhere.
@@ -83,14 +100,14 @@ static bool try_turns(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_cho
   if (!open || s->objective == PTC_OBJECTIVE_MEMORY) return true;
   // The fewest are the fastest, whether they fit or not.
   choice.recompute_turns = 1;
-  predict(s, layout, &choice, false, &predicted);
+  predict(s, layout, &choice, true, &predicted);
   if (predicted.fits) consider(s, &choice, &predicted);
   if (predicted.fits || ptc_search_hopeless(s, predicted.step_s)) return true;
   int64_t low = 1, high = most;  // |high| fits
   while (high - low > 1) {
     const int64_t middle = (low + high) / 2;
     choice.recompute_turns = middle;
-    predict(s, layout, &choice, s->out->feasible, &predicted);
+    predict(s, layout, &choice, !s->out->feasible, &predicted);
     consider(s, &choice, &predicted);
     if (predicted.fits)
       high = middle;
@@ -100,16 +117,27 @@ static bool try_turns(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_cho
   return true;
 }
 
-static double idle_share(const ptc_search_t *s, const ptc_timed_layout_t *layout,
-                         ptc_schedule_kind_t kind) {
-  if (kind != PTC_SCHEDULE_ZB_H1) return 1;
-  if (s->cluster->num_groups > 1) return 0;  // each kind of device has a share of its own
-  double all = 0, w = 0;
+// Least seconds of a step, whatever the cuts are. Every stage has to do its tasks, and the slowest is no faster than the
+// average one. Without chunks: a micro-batch passes all stages (where W is apart, without it), and a stage has all
+// others to do, but for S - 1 F or W, which may lie where it waits anyway.
+static double least_of_schedule(const ptc_search_t *s, const ptc_timed_layout_t *layout,
+                                const ptc_choice_t *choice, double hop) {
+  const double m = (double)micro_batches(s, choice), pp = (double)choice->size[PTC_AXIS_PP];
+  const double sends = hop * 2 * (pp * (double)choice->chunks - 1) / pp;
+  const double busy = layout->work + m * sends;
+  if (pp == 1 || choice->chunks > 1 || s->cluster->num_groups > 1) return busy;
+  double all = 0, w = 0, most = 0;
   for (int32_t i = 0; i < layout->pieces.count; i++) {
-    all += ptc_piece_seconds(&layout->times[i]) * (double)layout->pieces.items[i].count;
-    w += layout->times[i].weight_grad * (double)layout->pieces.items[i].count;
+    const ptc_piece_time_t *t = &layout->times[i];
+    const double own = ptc_piece_seconds(t), count = (double)layout->pieces.items[i].count;
+    all += own * count;
+    w += t->weight_grad * count;
+    if (own > 0) most = fmax(most, fmax(t->forward + t->exposed_forward, t->weight_grad) / own);
   }
-  return all > 2 * w ? (all - 2 * w) / all : 0;
+  const double average = layout->work / m;
+  const double pass =
+      pp * average * (choice->schedule == PTC_SCHEDULE_ZB_H1 && all > 0 ? 1 - w / all : 1);
+  return fmax(busy, pass + fmax(0, m - 1 - most * (pp - 1)) * average);
 }
 
 // What no cuts change, for each zero.
@@ -179,37 +207,81 @@ static int64_t most_turns(const ptc_search_t *s, const ptc_timed_layout_t *layou
   return most;
 }
 
+// With the cuts at hand.
+static void try_parts(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_choice_t choice,
+                      const outlook_t outlooks[4]) {
+  ptc_work_pieces_t pieces = layout->pieces;
+  pieces.micro_batches = micro_batches(s, &choice);
+  if (choice.size[PTC_AXIS_PP] > 1 &&
+      ptc_search_hopeless(s, ptc_predict_least_seconds(&pieces, layout->times, s->parts, s->stages,
+                                                       s->cluster, s->stack, &choice)))
+    return;
+  try_zeros(s, layout, choice, most_turns(s, layout, choice.size[PTC_AXIS_PP]), outlooks);
+}
+
+// As many turns on each part.
+static const int64_t *even_cuts(ptc_search_t *s, int64_t turns, int64_t num_parts) {
+  if (s->even[num_parts]) return s->even[num_parts];
+  int64_t *cuts = PTC_ARENA_ARRAY(s->arena, int64_t, num_parts);
+  for (int64_t p = 1; p < num_parts; p++) cuts[p - 1] = p * (turns / num_parts);
+  return s->even[num_parts] = cuts;
+}
+
+// Whether the cuts at hand part the turns evenly.
+static bool are_even(const ptc_search_t *s, int64_t turns, int64_t num_parts) {
+  for (int64_t p = 0; p < num_parts; p++)
+    if (s->parts[p].from != p * (turns / num_parts)) return false;
+  return true;
+}
+
+static void try_chunks(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_choice_t choice,
+                       outlook_t outlooks[4]) {
+  const int64_t pp = choice.size[PTC_AXIS_PP], num_parts = pp * choice.chunks;
+  const double hop = ptc_predict_hop(&layout->pieces, s->cluster, s->stack, &choice);
+  const double seconds = least_of_schedule(s, layout, &choice, hop);
+  if (ptc_search_hopeless(s, seconds)) return;
+  if (!look_out(s, layout, &choice, seconds, outlooks)) return;
+  if (s->parts_of != num_parts && !ptc_predict_stages(&layout->pieces, layout->times, s->cluster,
+                                                      s->stack, &choice, s->parts, s->stages))
+    return;
+  s->parts_of = num_parts;
+  try_parts(s, layout, choice, outlooks);
+  // The slowest part is not all: a few micro-batches may be faster with fewer parameters on the first stage.
+  const int64_t turns = ptc_pieces_turns(&layout->pieces);
+  if (choice.cuts || num_parts == 1 || turns % num_parts || are_even(s, turns, num_parts)) return;
+  choice.cuts = even_cuts(s, turns, num_parts);
+  choice.num_cuts = (int32_t)num_parts - 1;
+  s->parts_of = 0;
+  if (ptc_predict_stages(&layout->pieces, layout->times, s->cluster, s->stack, &choice, s->parts,
+                         s->stages))
+    try_parts(s, layout, choice, outlooks);
+}
+
+// Those that are mostly faster first.
+static const ptc_schedule_kind_t schedules[PTC_NUM_SCHEDULES] = {
+    PTC_SCHEDULE_ZB_H1, PTC_SCHEDULE_1F1B, PTC_SCHEDULE_GPIPE, PTC_SCHEDULE_INTERLEAVED};
+
 static void try_schedules(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_choice_t choice) {
   const int64_t pp = choice.size[PTC_AXIS_PP];
   const int64_t m = micro_batches(s, &choice), turns = ptc_pieces_turns(&layout->pieces);
-  const double hop = ptc_predict_hop(&layout->pieces, s->cluster, s->stack, &choice);
   outlook_t outlooks[4];
   measure_rooms(s, layout, choice, outlooks);
-  for (int kind = 0; kind < PTC_NUM_SCHEDULES; kind++) {
-    if (s->fixed->schedule >= 0 && s->fixed->schedule != kind) continue;
+  s->parts_of = 0;
+  for (int32_t k = 0; k < PTC_NUM_SCHEDULES; k++) {
+    const ptc_schedule_kind_t kind = schedules[k];
+    if (s->fixed->schedule >= 0 && s->fixed->schedule != (int32_t)kind) continue;
     if (pp == 1 && kind != PTC_SCHEDULE_1F1B && s->fixed->schedule < 0) continue;
-    // 1f1b takes as long as gpipe and needs less; zero_bubble as long as 1f1b or less, and as much.
-    if ((kind == PTC_SCHEDULE_GPIPE || (kind == PTC_SCHEDULE_1F1B && pp > 1)) &&
-        s->fixed->schedule < 0)
-      continue;
-    choice.schedule = (ptc_schedule_kind_t)kind;
+    choice.schedule = kind;
     const bool in_chunks = kind == PTC_SCHEDULE_INTERLEAVED;
     if (in_chunks && m % pp) continue;
-    const int64_t most_chunks = in_chunks ? turns / pp : 1;
-    for (int64_t v = in_chunks && s->fixed->chunks != 1 ? 2 : 1; v <= most_chunks; v++) {
+    // Many chunks wait less and need less.
+    const int64_t least = in_chunks && s->fixed->chunks != 1 ? 2 : 1;
+    for (int64_t v = in_chunks ? turns / pp : 1; v >= least; v--) {
       if (!ptc_search_open_or(s->fixed->chunks, v) || pp * v > turns + (pp == 1)) continue;
       if (s->fixed->cuts && pp * v != s->fixed->num_cuts + 1) continue;
       if (s->fixed->most_parts > 0 && pp * v > s->fixed->most_parts) continue;
-      const double idle =
-          (double)(pp - 1) / ((double)m * (double)v) * idle_share(s, layout, choice.schedule);
-      const double seconds = layout->work * (1 + idle) + 2 * hop * (double)(m * v);
-      if (ptc_search_hopeless(s, seconds)) continue;
       choice.chunks = v;
-      if (!look_out(s, layout, &choice, seconds, outlooks)) continue;
-      if (!ptc_predict_stages(&layout->pieces, layout->times, s->cluster, s->stack, &choice,
-                              s->stages))
-        continue;
-      try_zeros(s, layout, choice, most_turns(s, layout, pp), outlooks);
+      try_chunks(s, layout, choice, outlooks);
     }
   }
 }

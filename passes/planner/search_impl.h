@@ -42,7 +42,10 @@ typedef struct ptc_search_s {
   int64_t devices;
   double capacity, price;
   ptc_arena_t *arena;
-  ptc_stage_pieces_t stages[PTC_MAX_STAGES];  // of the split at hand
+  const int64_t *even[PTC_MAX_PARTS + 1];  // cuts into so many parts of equal numbers of turns
+  int64_t parts_of;                        // the number of parts whose cuts are at hand; 0: none
+  ptc_part_range_t parts[PTC_MAX_PARTS];
+  ptc_stage_pieces_t stages[PTC_MAX_STAGES];
   ptc_queue_t *queue;
   bool keeps_all;  // what cannot fit, too
   bool experts;    // ep may split what dp does not

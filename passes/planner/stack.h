@@ -28,6 +28,7 @@ typedef struct ptc_stack_s {
   bool wgrad_f32;          // weight gradients are added up in f32 by the product itself
   bool keeps_gathered;     // zero 3: gathered parameters stay until the backward pass
   bool gathers_in_turn;    // zero 1: each rank broadcasts its part after the others'
+  bool sums_together;      // stages sum gradients once all of them are done (tied ones are first)
   bool waits_for_routing;  // its host waits for the experts' numbers of tokens
   bool experts_close;      // experts lie on neighbours whatever tp and cp are
   bool splits_sends;       // pipeline: each rank of tp sends its part, the receivers gather

@@ -135,15 +135,16 @@ static void check(const case_t *c, int *uneven_cuts) {
   if (ok) {
     ptc_work_pieces_t pieces;
     ptc_piece_time_t times[PTC_MAX_PIECES];
+    ptc_part_range_t parts[PTC_MAX_PARTS];
     ptc_stage_pieces_t stages[64];
     UNIT_CHECK(ptc_layout_pieces(p.planner.work, &p.arena, choice, p.planner.stack->saves,
                                  &pieces) == PTC_OK,
                row);
     ptc_predict_pieces(&pieces, p.planner.cluster, p.planner.stack, choice, times);
     UNIT_CHECK(choice->num_cuts == c->pp * c->chunks - 1, row);
-    UNIT_CHECK(
-        ptc_predict_stages(&pieces, times, p.planner.cluster, p.planner.stack, choice, stages),
-        row);
+    UNIT_CHECK(ptc_predict_stages(&pieces, times, p.planner.cluster, p.planner.stack, choice, parts,
+                                  stages),
+               row);
     // The prediction of the settled cuts is that of the search.
     ptc_prediction_t again;
     UNIT_CHECK(ptc_predict(&pieces, p.planner.cluster, p.planner.stack, choice, &again) &&

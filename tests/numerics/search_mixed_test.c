@@ -118,21 +118,37 @@ typedef struct walk_s {
   int64_t points;
 } walk_t;
 
+static void try_turns(walk_t *w, const ptc_work_pieces_t *pieces, ptc_choice_t own) {
+  const ptc_stack_t *stack = ptc_stack_find("ptc");
+  ptc_prediction_t t;
+  const int64_t most = own.recompute == PTC_RECOMPUTE_NONE ? 0 : 16;
+  for (own.recompute_turns = most ? 1 : -1; own.recompute_turns <= most; own.recompute_turns++) {
+    w->points++;
+    if (own.recompute_turns == 0 || !ptc_predict(pieces, w->cluster, stack, &own, &t)) continue;
+    if (t.fits && t.step_s < w->best) {
+      w->best = t.step_s;
+      w->choice = own;
+      w->choice.cuts = NULL;
+    }
+  }
+}
+
+// Cuts balanced by time, and even ones.
 static void try_point(walk_t *w, const ptc_choice_t *choice) {
   ptc_arena_t arena = {0};
   ptc_work_pieces_t pieces;
-  ptc_prediction_t t;
   const ptc_stack_t *stack = ptc_stack_find("ptc");
   if (ptc_layout_pieces(w->m->work, &arena, choice, stack->saves, &pieces) == PTC_OK) {
-    ptc_choice_t own = *choice;
-    const int64_t most = choice->recompute == PTC_RECOMPUTE_NONE ? 0 : 16;
-    for (own.recompute_turns = most ? 1 : -1; own.recompute_turns <= most; own.recompute_turns++) {
-      w->points++;
-      if (own.recompute_turns == 0 || !ptc_predict(&pieces, w->cluster, stack, &own, &t)) continue;
-      if (t.fits && t.step_s < w->best) {
-        w->best = t.step_s;
-        w->choice = own;
-      }
+    try_turns(w, &pieces, *choice);
+    const int64_t turns = ptc_pieces_turns(&pieces);
+    const int64_t parts = choice->size[PTC_AXIS_PP] * choice->chunks;
+    if (parts > 1 && turns % parts == 0) {
+      int64_t cuts[64];
+      ptc_choice_t even = *choice;
+      for (int64_t p = 1; p < parts; p++) cuts[p - 1] = p * (turns / parts);
+      even.cuts = cuts;
+      even.num_cuts = (int32_t)parts - 1;
+      try_turns(w, &pieces, even);
     }
   }
   ptc_arena_deinit(&arena);
@@ -242,9 +258,10 @@ static void predict_on(const plan_model_t *m, const ptc_cluster_t *cluster, int6
                                .schedule = PTC_SCHEDULE_1F1B};
   ptc_work_pieces_t pieces;
   ptc_piece_time_t times[PTC_MAX_PIECES];
+  ptc_part_range_t parts[PTC_MAX_PARTS];
   CU_ASSERT_FATAL(ptc_layout_pieces(m->work, &arena, &choice, stack->saves, &pieces) == PTC_OK);
   ptc_predict_pieces(&pieces, cluster, stack, &choice, times);
-  CU_ASSERT(ptc_predict_stages(&pieces, times, cluster, stack, &choice, stages));
+  CU_ASSERT(ptc_predict_stages(&pieces, times, cluster, stack, &choice, parts, stages));
   CU_ASSERT(ptc_predict(&pieces, cluster, stack, &choice, out));
   ptc_arena_deinit(&arena);
 }

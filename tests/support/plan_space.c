@@ -192,18 +192,22 @@ static void walk_cuts(walk_t *w, ptc_choice_t *choice, int64_t *cuts, int32_t at
 
 static void walk_turns(walk_t *w, ptc_choice_t choice) {
   const int64_t parts = choice.size[PTC_AXIS_PP] * choice.chunks;
-  int64_t cuts[PLAN_MAX_CUTS];
-  if (w->space->even_cuts && parts > 1) {
-    if (w->turns % parts || parts - 1 > PLAN_MAX_CUTS) return;
-    for (int64_t p = 1; p < parts; p++) cuts[p - 1] = p * (w->turns / parts);
-    choice.cuts = cuts;
-    choice.num_cuts = (int32_t)parts - 1;
+  int64_t cuts[PLAN_MAX_CUTS], even_cuts[PLAN_MAX_CUTS];
+  const bool even = parts > 1 && w->turns % parts == 0 && parts - 1 <= PLAN_MAX_CUTS;
+  if (w->space->even_cuts && parts > 1 && !even) return;
+  ptc_choice_t evenly = choice;
+  if (even) {
+    for (int64_t p = 1; p < parts; p++) even_cuts[p - 1] = p * (w->turns / parts);
+    evenly.cuts = even_cuts;
+    evenly.num_cuts = (int32_t)parts - 1;
   }
+  if (w->space->even_cuts) choice = evenly;
   const bool some = choice.recompute != PTC_RECOMPUTE_NONE && !w->space->whole_turns;
   for (int64_t turns = -1; turns < (some ? w->turns : 0); turns++) {
     if (turns == 0) continue;  // that is none
-    choice.recompute_turns = turns;
+    choice.recompute_turns = evenly.recompute_turns = turns;
     judge(w, &choice);
+    if (even && !w->space->even_cuts) judge(w, &evenly);
     if (!w->space->all_cuts || parts == 1 || parts > w->turns || parts - 1 > PLAN_MAX_CUTS)
       continue;
     ptc_choice_t cut = choice;
