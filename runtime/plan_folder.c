@@ -1,6 +1,7 @@
 #include "runtime/plan_folder.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +12,12 @@ char *ptc_plan_folder_source(const char *path, const char *target, const char *n
   ptc_str_t file = {0};
   ptc_str_printf(&file, "%s/" PTC_PLAN_KERNELS "/%s.%s", path, name,
                  ptc_plan_target_is_cuda(target) ? "cu" : "c");
+  return file.data;
+}
+
+char *ptc_plan_folder_ir(const char *path, int32_t stage) {
+  ptc_str_t file = {0};
+  ptc_str_printf(&file, "%s/stage%" PRId32 ".ptir", path, stage);
   return file.data;
 }
 

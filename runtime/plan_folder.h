@@ -5,7 +5,6 @@
 #include "ir/plan.h"
 #include "runtime/cpu/kernel_objects.h"
 
-#define PTC_PLAN_IR "stage0.ptir"
 #define PTC_PLAN_KERNELS "kernels"
 
 typedef struct ptc_plan_folder_s {
@@ -27,5 +26,8 @@ void ptc_plan_folder_close(ptc_plan_folder_t *folder);
 bool ptc_plan_folder_is(const char *path);
 // Where the source of kernel |name| of a plan for |target| lies in the folder |path|. malloc'ed.
 char *ptc_plan_folder_source(const char *path, const char *target, const char *name);
+
+// Where the IR of stage |stage| (0 without a pipeline) lies. malloc'ed.
+char *ptc_plan_folder_ir(const char *path, int32_t stage);
 
 #endif  // PTC_RUNTIME_PLAN_FOLDER_H_

@@ -309,8 +309,9 @@ static const char *default_output(const ptc_module_t *module, const char *file,
   return ptc_arena_printf(arena, "%.*s.plan", (int)(suffix ? len - 4 : len), base);
 }
 
-// Fills the cache, so that the first run starts at once. Without a compiler that is left to the run.
-static ptc_status_t build_objects(ptc_module_t *module, const ptc_emitted_t *emitted, bool quiet) {
+// Fills the cache, so that the first run starts at once. Without a compiler that is left to the run (|out_left|).
+static ptc_status_t build_objects(ptc_module_t *module, const ptc_emitted_t *emitted, bool quiet,
+                                  bool *out_left) {
   ptc_diag_t diag;
   ptc_diag_init(&diag);
   const ptc_kernel_objects_options_t options = {
@@ -336,7 +337,9 @@ static ptc_status_t build_objects(ptc_module_t *module, const ptc_emitted_t *emi
       ptc_warning(module->diag, item->loc, item->id, "%s", item->message);
     else
       ptc_error(module->diag, item->loc, status, item->id, "%s", item->message);
-    if (left && item->severity == PTC_ERROR) status = PTC_OK;
+    if (!left || item->severity != PTC_ERROR) continue;
+    status = PTC_OK;
+    *out_left = true;
   }
   ptc_diag_deinit(&diag);
   return status;
@@ -349,8 +352,9 @@ static ptc_status_t finish_plans(const arguments_t *args, ptc_module_t *const *m
   if (output) PTC_TRY(ptc_emit_write_stages(modules, emitted, count, args->why_text, output));
   for (int32_t s = 0; s < count && !args->common.quiet; s++)
     print_plan(emitted[s].plan, output, ptc_now_s() - begin_s);
-  for (int32_t s = 0; s < count && output; s++)
-    PTC_TRY(build_objects(modules[s], &emitted[s], args->common.quiet));
+  bool left = false;  // what is missing for one stage is missing for all
+  for (int32_t s = 0; s < count && output && !left; s++)
+    PTC_TRY(build_objects(modules[s], &emitted[s], args->common.quiet, &left));
   return PTC_OK;
 }
 

@@ -36,7 +36,8 @@ static const char usage[] =
     "  --format=FORMAT        text (default), json; schedule, kernels, config, loss: csv;\n"
     "                         memory, loss: svg\n"
     "  --task=NAME            of memory, schedule: train (default), eval, init\n"
-    "  --rank=N               of a plan, all but why: whose; stages differ (default: 0)\n"
+    "  --stage=N              of a pipeline, all but why: which stage's (default: 0)\n"
+    "  --rank=N               the same by a rank: its stage's, and in schedule its own bytes\n"
     "  --diagnostics=FORMAT   text or json\n"
     "  --color=WHEN           auto, always, never\n"
     "  -q, --quiet            as everywhere; changes nothing here\n"
@@ -46,15 +47,16 @@ typedef struct show_args_s {
   ptc_common_options_t common;
   ptc_show_format_t format;
   const char *task;
-  int64_t rank;
+  int64_t rank, stage;  // -1: not given
 } show_args_t;
 
-enum { OPT_FORMAT = 256, OPT_TASK, OPT_RANK };
+enum { OPT_FORMAT = 256, OPT_TASK, OPT_RANK, OPT_STAGE };
 
 static const struct option long_options[] = {
     {"format", required_argument, NULL, OPT_FORMAT},
     {"task", required_argument, NULL, OPT_TASK},
     {"rank", required_argument, NULL, OPT_RANK},
+    {"stage", required_argument, NULL, OPT_STAGE},
     PTC_COMMON_LONG_OPTIONS,
     {NULL, 0, NULL, 0},
 };
@@ -93,6 +95,10 @@ static int read_option(int option, char *const *argv, show_args_t *args) {
       return ptc_options_read_count(optarg, 0, &args->rank)
                  ? -1
                  : usage_error("--rank takes a whole number from 0", optarg);
+    case OPT_STAGE:
+      return ptc_options_read_count(optarg, 0, &args->stage)
+                 ? -1
+                 : usage_error("--stage takes a whole number from 0", optarg);
     default:
       return ptc_options_read_common(&args->common, option, "ptc show", usage, argv, long_options);
   }
@@ -179,6 +185,13 @@ static ptc_status_t show_kernels(ptc_diag_t *diag, const ptc_plan_t *plan, const
   return PTC_OK;
 }
 
+// The rank that is meant: of a stage, its first.
+static int64_t rank_of(const ptc_plan_t *plan, const show_args_t *args) {
+  if (args->stage >= 0 && plan->num_stages > 1)
+    return args->stage * (ptc_plan_world(plan) / plan->num_stages);
+  return args->rank > 0 ? args->rank : 0;
+}
+
 static ptc_status_t show_task(ptc_diag_t *diag, const ptc_plan_t *plan, const char *path,
                               const char *part, const show_args_t *args) {
   const char *name = args->task ? args->task : "train";
@@ -186,10 +199,6 @@ static ptc_status_t show_task(ptc_diag_t *diag, const ptc_plan_t *plan, const ch
   if (!task)
     return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "no-task",
                      "the plan has no task \"%s\"", name);
-  if (args->rank >= ptc_plan_world(plan))
-    return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "no-rank",
-                     "the plan is for %" PRId64 " ranks: the last one is %" PRId64,
-                     ptc_plan_world(plan), ptc_plan_world(plan) - 1);
   const bool pipeline = plan->num_stages > 1 && strcmp(part, "schedule") == 0 &&
                         strcmp(name, "train") == 0 && args->format != PTC_SHOW_JSON;
   if (pipeline)
@@ -198,15 +207,14 @@ static ptc_status_t show_task(ptc_diag_t *diag, const ptc_plan_t *plan, const ch
   if (strcmp(part, "memory") == 0)
     ptc_show_memory(plan, task, args->format, stdout);
   else
-    ptc_show_schedule(plan, task, args->rank, args->format, stdout);
+    ptc_show_schedule(plan, task, rank_of(plan, args), args->format, stdout);
   return PTC_OK;
 }
 
-static ptc_status_t show_ir(ptc_diag_t *diag, const char *path) {
-  ptc_str_t file = {0};
-  ptc_str_printf(&file, "%s/" PTC_PLAN_IR, path);
-  ptc_status_t status = print_file(diag, file.data);
-  ptc_str_deinit(&file);
+static ptc_status_t show_ir(ptc_diag_t *diag, const char *path, int32_t stage) {
+  char *file = ptc_plan_folder_ir(path, stage);
+  const ptc_status_t status = print_file(diag, file);
+  free(file);
   return status;
 }
 
@@ -225,25 +233,56 @@ static ptc_status_t show_why(ptc_diag_t *diag, const char *path, const ptc_plan_
   return PTC_OK;
 }
 
+// The plan of the stage that is meant.
+static ptc_status_t read_plan(ptc_diag_t *diag, const char *path, const show_args_t *args,
+                              ptc_plan_t **out_plan) {
+  ptc_plan_t *plan;
+  *out_plan = NULL;
+  PTC_TRY(ptc_plan_read(diag, path, &plan));
+  const int64_t world = ptc_plan_world(plan);
+  const int32_t stages = plan->num_stages;
+  ptc_status_t status = PTC_OK;
+  if (args->rank >= world)
+    status = ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "no-rank",
+                       "the plan is for %" PRId64 " rank%s: the last one is %" PRId64, world,
+                       world == 1 ? "" : "s", world - 1);
+  else if (args->stage >= stages)
+    status = ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "no-stage",
+                       "the plan has %" PRId32 " stage%s: the last one is %" PRId32, stages,
+                       stages == 1 ? "" : "s", stages - 1);
+  const int32_t stage =
+      stages > 1 && status == PTC_OK ? (int32_t)(rank_of(plan, args) / (world / stages)) : 0;
+  if (status == PTC_OK && stage == 0) {
+    *out_plan = plan;
+    return PTC_OK;
+  }
+  ptc_plan_destroy(plan);
+  return status == PTC_OK ? ptc_plan_read_stage(diag, path, stage, out_plan) : status;
+}
+
+// What does not say itself which stage it shows; a line that is a comment in the IR's text.
+static void print_stage(const ptc_plan_t *plan, const char *part) {
+  if (plan->num_stages <= 1) return;
+  const bool ir = strcmp(part, "ir") == 0;
+  if (!ir && strcmp(part, "memory") != 0 && strcmp(part, "kernels") != 0) return;
+  printf("%sstage %" PRId32 " of %" PRId32 ", which count from 0 (--stage=N: another one)\n",
+         ir ? "# " : "", plan->stage, plan->num_stages);
+}
+
 static ptc_status_t show(ptc_diag_t *diag, const char *path, const char *part, const char *name,
                          const show_args_t *args) {
   if (strcmp(part, "loss") == 0) return ptc_show_loss(diag, path, args->format, stdout);
   if (!ptc_plan_folder_is(path))
     return ptc_error(diag, (ptc_loc_t){.file = path}, PTC_INVALID_INPUT, "no-plan",
                      "this is no plan folder; `ptc MODEL.ptm -o PLAN` makes one");
-  if (strcmp(part, "ir") == 0) return show_ir(diag, path);
   ptc_plan_t *plan;
-  PTC_TRY(ptc_plan_read(diag, path, &plan));
-  // Of a pipeline, the plan of the rank's stage.
-  const int64_t world = ptc_plan_world(plan);
-  if (plan->num_stages > 1 && args->rank > 0 && args->rank < world) {
-    const int32_t stage = (int32_t)(args->rank / (world / plan->num_stages));
-    ptc_plan_destroy(plan);
-    PTC_TRY(ptc_plan_read_stage(diag, path, stage, &plan));
-  }
+  PTC_TRY(read_plan(diag, path, args, &plan));
   ptc_status_t status = PTC_OK;
+  if (args->format == PTC_SHOW_TEXT && !name) print_stage(plan, part);
   if (strcmp(part, "memory") == 0 || strcmp(part, "schedule") == 0)
     status = show_task(diag, plan, path, part, args);
+  else if (strcmp(part, "ir") == 0)
+    status = show_ir(diag, path, plan->stage);
   else if (strcmp(part, "kernels") == 0 && name)
     status = show_source(diag, plan, path, name);
   else if (strcmp(part, "kernels") == 0)
@@ -260,11 +299,14 @@ static ptc_status_t show(ptc_diag_t *diag, const char *path, const char *part, c
 
 int ptc_show_main(int argc, char **argv) {
   static show_args_t args;
+  args.rank = args.stage = -1;
   opterr = 0;
   for (int option; (option = getopt_long(argc, argv, ":qh", long_options, NULL)) != -1;) {
     const int exit_status = read_option(option, argv, &args);
     if (exit_status >= 0) return exit_status;
   }
+  if (args.rank >= 0 && args.stage >= 0)
+    return usage_error("--rank and --stage both say which stage; give one", NULL);
   const int num_words = argc - optind;
   if (num_words == 0) return usage_error("no plan or run", NULL);
   const char *part = num_words > 1 ? argv[optind + 1] : "summary",

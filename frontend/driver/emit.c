@@ -165,12 +165,12 @@ static ptc_status_t write_text(ptc_diag_t *diag, const char *path, const char *t
 }
 
 static ptc_status_t write_ir(ptc_module_t *module, int32_t stage, const char *folder) {
-  ptc_str_t text = {0}, path = {0};
+  ptc_str_t text = {0};
   ptc_module_print(module, true, &text);
-  ptc_str_printf(&path, "%s/stage%d.ptir", folder, (int)stage);
-  ptc_status_t status = write_text(module->diag, path.data, text.data, text.len);
+  char *path = ptc_plan_folder_ir(folder, stage);
+  ptc_status_t status = write_text(module->diag, path, text.data, text.len);
   ptc_str_deinit(&text);
-  ptc_str_deinit(&path);
+  free(path);
   return status;
 }
 

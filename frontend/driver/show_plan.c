@@ -92,14 +92,14 @@ static void summary_json(const ptc_plan_t *plan, FILE *out) {
   json_t *mesh = json_object();
   for (int32_t a = 0; a < plan->mesh.num_axes; a++)
     json_object_set_new(mesh, plan->mesh.axes[a].name, json_integer(plan->mesh.axes[a].size));
-  json_t *root =
-      json_pack("{s:s, s:o, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:i, s:o}", "model",
-                plan->model, "mesh", mesh, "world", (json_int_t)ptc_plan_world(plan), "target",
-                plan->target, "compiler_flags", plan->compiler_flags, "parameters",
-                (json_int_t)count_elements(plan, "param"), "batch", (json_int_t)plan->batch, "seq",
-                (json_int_t)plan->seq, "arena_bytes", (json_int_t)plan->arena_bytes, "bound_bytes",
-                (json_int_t)plan->bound_bytes, "flops_per_step", plan->flops_per_step, "kernels",
-                (int)plan->num_kernels, "tasks", tasks);
+  json_t *root = json_pack(
+      "{s:s, s:o, s:I, s:i, s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:i, s:o}", "model",
+      plan->model, "mesh", mesh, "world", (json_int_t)ptc_plan_world(plan), "stage",
+      (int)plan->stage, "stages", (int)plan->num_stages, "target", plan->target, "compiler_flags",
+      plan->compiler_flags, "parameters", (json_int_t)count_elements(plan, "param"), "batch",
+      (json_int_t)plan->batch, "seq", (json_int_t)plan->seq, "arena_bytes",
+      (json_int_t)plan->arena_bytes, "bound_bytes", (json_int_t)plan->bound_bytes, "flops_per_step",
+      plan->flops_per_step, "kernels", (int)plan->num_kernels, "tasks", tasks);
   json_dumpf(root, out, JSON_INDENT(1));
   fputc('\n', out);
   json_decref(root);
@@ -113,7 +113,7 @@ static void print_mesh(const ptc_plan_t *plan, FILE *out) {
   if (plan->num_stages > 1)
     fprintf(out,
             "; of each rank of stage %" PRId32 " of %" PRId32
-            " (--rank=N: another one's), parameters those of the stage:\n",
+            " (--stage=N: another one's), parameters those of the stage:\n",
             plan->stage, plan->num_stages);
   else
     fputs("; of each of them, but for the parameters:\n", out);

@@ -242,7 +242,7 @@ static void put_title(const lines_t *l, const ptc_task_t *task) {
     fprintf(l->out, ")%s; bytes are those of rank %" PRId64 "\n",
             each > 1 ? ", which make the same steps" : "", l->rank);
     if (stages > 1)
-      fprintf(l->out, "other stages: --rank=N, %" PRId64 " rank%s each\n", each,
+      fprintf(l->out, "other stages: --stage=N, %" PRId64 " rank%s each\n", each,
               each > 1 ? "s" : "");
   }
   fprintf(l->out, "%5s  %-8s %10s  %-9s op\n", "step", "stream", "bytes", "group");

@@ -26,6 +26,20 @@ expect 0 'train on rank 1, stage 1 of 2 (pp=2); bytes are those of rank 1' 'ptc 
 expect 0 '"stage": 1' 'ptc show pp schedule --rank=1 --format=json'
 expect 0 'recv' 'ptc show pp memory --format=json'
 expect 0 '' 'ptc show pp; ptc show pp kernels; ptc show pp config'
+expect 0 '' '[ "$(ptc show pp ir --stage=1 | tail -n +2)" = "$(cat pp/stage1.ptir)" ]'
+expect 0 '# stage 0 of 2, which count from 0 (--stage=N: another one)' 'ptc show pp ir'
+expect 0 '# stage 1 of 2' 'ptc show pp ir --rank=1'
+expect 0 '' '! ptc show one ir | grep -q "^# stage"'
+for part in memory kernels; do expect 0 'stage 1 of 2' "ptc show pp $part --stage=1"; done
+expect 0 'of each rank of stage 1 of 2' 'ptc show pp --stage=1'
+expect 0 '"stages": 2' 'ptc show pp --stage=1 --format=json'
+expect 0 'train on rank 1, stage 1 of 2 (pp=2); bytes are those of rank 1' 'ptc show pp schedule --stage=1'
+expect 1 'the plan has 2 stages: the last one is 1 [no-stage]' 'ptc show pp ir --stage=2'
+expect 1 'the plan has 1 stage: the last one is 0 [no-stage]' 'ptc show one memory --stage=1'
+expect 1 'the plan is for 2 ranks: the last one is 1 [no-rank]' 'ptc show pp kernels --rank=2'
+expect 2 '--stage takes a whole number' 'ptc show pp --stage=x'
+expect 2 'both say which stage' 'ptc show pp --stage=1 --rank=1'
+expect 0 '' '[ $(CC=no-such-cc ptc model.ptm --parallel pp=2,micro_batch=2 -o x 2>&1 | grep -c no-compiler) = 1 ]'
 
 # --- running: the bits of one stage
 run="--data train.txt --val val.txt -q --threads=2"
