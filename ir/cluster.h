@@ -18,11 +18,14 @@ typedef enum ptc_precision_e {
 } ptc_precision_t;
 extern const char *const ptc_precision_names[PTC_NUM_PRECS];  // "f32", "tf32", ...
 
+// No device in particular: operations and bytes take their time, and nothing else does.
+enum { PTC_ARCH_ANY = -1 };
+
 // One device type. All efficiencies are fractions of the peak or rate beside them, properties of the device that were
 // fitted on measured kernels (passes/planner/README.md).
 typedef struct ptc_device_model_s {
   const char *name;
-  int32_t arch;  // 70, 80, 90, 100: compute capability; 0: a CPU; 1: another accelerator
+  int32_t arch;  // 70, 80, 90, 100: compute capability; 0: a CPU; 1: another accelerator; PTC_ARCH_ANY
   int32_t sms;   // of a CPU: hardware threads of one rank
   double peak[PTC_NUM_PRECS];  // dense FLOP/s; 0: the device does not have it
   double memory_bytes, memory_rate, l2_bytes, shared_bytes, clock, power;

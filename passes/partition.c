@@ -71,13 +71,6 @@ static ptc_status_t partition(ptc_part_t *p) {
   return PTC_OK;
 }
 
-ptc_status_t ptc_partition_cost(ptc_module_t *module, ptc_arena_t *scratch, double *out_cost) {
-  ptc_part_t p;
-  PTC_TRY(begin(&p, module, scratch));
-  *out_cost = ptc_part_cost(&p);
-  return PTC_OK;
-}
-
 ptc_status_t ptc_partition_layout(ptc_module_t *module, ptc_arena_t *scratch,
                                   ptc_str_t *out_layout) {
   ptc_part_t p;

@@ -184,7 +184,5 @@ ptc_status_t ptc_part_insert(ptc_part_t *p);  // p->func
 // --- partition_search.c
 // Chooses p->names: the dims of parameters that lie on tp.
 ptc_status_t ptc_part_choose_names(ptc_part_t *p);
-// What a step costs a device with these names; infinite if it cannot be split so.
-double ptc_part_cost(ptc_part_t *p);
 
 #endif  // PTC_PASSES_PARTITION_IMPL_H_

@@ -200,7 +200,8 @@ static double cost_of_func(ptc_part_t *p, ptc_func_t *func) {
   return cost.total;
 }
 
-double ptc_part_cost(ptc_part_t *p) {
+// What a step costs a device with the names at hand; infinite if it cannot be split so.
+static double cost_of_names(ptc_part_t *p) {
   ptc_diag_t *diag = p->module->diag, scratch;
   ptc_diag_init(&scratch);
   p->module->diag = &scratch;
@@ -216,7 +217,7 @@ double ptc_part_cost(ptc_part_t *p) {
 
 static double cost_of_set(search_t *s) {
   use_set(s);
-  return ptc_part_cost(s->p);
+  return cost_of_names(s->p);
 }
 
 // --- the search

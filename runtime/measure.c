@@ -1,6 +1,7 @@
 #include "runtime/measure.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysinfo.h>
@@ -208,10 +209,23 @@ static ptc_status_t measure_ranks(ptc_diag_t *diag, char *memory, ptc_machine_t 
 
 // --- all
 
-ptc_status_t ptc_machine_measure(ptc_diag_t *diag, ptc_machine_t *out_machine) {
-  ptc_machine_t machine = {.cores = ptc_num_cores()};
+double ptc_machine_memory(void) {
+  static const char *const limits[] = {"/sys/fs/cgroup/memory.max",
+                                       "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
   struct sysinfo info;
-  if (sysinfo(&info) == 0) machine.memory_bytes = (double)info.totalram * info.mem_unit;
+  if (sysinfo(&info) != 0) return 0;
+  double bytes = (double)info.totalram * info.mem_unit;
+  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    double limit;
+    FILE *file = fopen(limits[i], "r");
+    if (file && fscanf(file, "%lf", &limit) == 1 && limit > 0 && limit < bytes) bytes = limit;
+    if (file) fclose(file);
+  }
+  return bytes;
+}
+
+ptc_status_t ptc_machine_measure(ptc_diag_t *diag, ptc_machine_t *out_machine) {
+  ptc_machine_t machine = {.cores = ptc_num_cores(), .memory_bytes = ptc_machine_memory()};
   const int64_t bytes = 3 * (int64_t)STREAM_FLOATS * (int64_t)sizeof(float);
   void *memory = NULL;
   ptc_status_t status = ptc_memory_map(diag, bytes, &memory);

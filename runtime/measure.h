@@ -15,6 +15,9 @@ typedef struct ptc_machine_s {
   double memory_bytes;    // of the machine, or of the control group if it has less
 } ptc_machine_t;
 
+// Bytes of memory of the machine, or of the control group if it may use less; 0: the system does not tell.
+double ptc_machine_memory(void);
+
 // Takes about a second. The best of many short turns counts, since other work on the machine can only slow them down.
 // PTC_DEVICE with a diagnostic if threads or memory cannot be had.
 ptc_status_t ptc_machine_measure(ptc_diag_t *diag, ptc_machine_t *out_machine);

@@ -22,6 +22,8 @@
 #include "ir/base/clock.h"
 #include "ir/text.h"
 #include "passes/parallel.h"
+#include "passes/planner/rule.h"
+#include "runtime/measure.h"
 
 static const char usage[] =
     "usage: ptc MODEL.ptm... [-o PLAN] [options]   compile to a plan\n"
@@ -45,7 +47,9 @@ static const char usage[] =
     "  --parallel=SETTINGS    of a parallel block, with commas: dp=2,tp=2,zero=1\n"
     "  --world=N              ranks in all: the product of dp, tp, pp, cp and ep; what is not "
     "given of\n"
-    "                         dp and tp is chosen\n"
+    "                         the split is chosen: fewest bytes sent and least waiting\n"
+    "  --memory=SIZE          what a rank may take (16GB, 24GiB, 500MB); default: a device of the\n"
+    "                         cluster; without one, on CPUs, this machine's memory through N\n"
     "  --cluster=CLUSTER      what the plan is for: NAME or NAME:NODES of `ptc clusters`, or the "
     "path of "
     "a\n"
@@ -92,6 +96,7 @@ typedef struct arguments_s {
   ptc_pass_options_t pass;
   bool check, no_loc, print_lowered, plan_only, why, json;
   const char *output, *target, *parallel, *cluster;
+  double memory_bytes;  // 0: not given
   const char *why_not[16];
   int32_t num_why_not;
   ptc_objective_t objective;
@@ -107,6 +112,7 @@ enum {
   OPT_PARALLEL,
   OPT_WORLD,
   OPT_CLUSTER,
+  OPT_MEMORY,
   OPT_OBJECTIVE,
   OPT_WITHIN,
   OPT_WHY,
@@ -128,6 +134,7 @@ static const struct option long_options[] = {
     {"parallel", required_argument, NULL, OPT_PARALLEL},
     {"world", required_argument, NULL, OPT_WORLD},
     {"cluster", required_argument, NULL, OPT_CLUSTER},
+    {"memory", required_argument, NULL, OPT_MEMORY},
     {"objective", required_argument, NULL, OPT_OBJECTIVE},
     {"within", required_argument, NULL, OPT_WITHIN},
     {"why", no_argument, NULL, OPT_WHY},
@@ -183,6 +190,28 @@ static bool read_seconds(const char *text, double *out) {
   return false;
 }
 
+// "16GB", "24 GiB", "5e8"; bytes without a unit.
+static bool read_bytes(const char *text, double *out) {
+  static const struct {
+    const char *name;
+    double bytes;
+  } units[] = {{"", 1},          {"B", 1},
+               {"kB", 1e3},      {"MB", 1e6},
+               {"GB", 1e9},      {"TB", 1e12},
+               {"KiB", 1 << 10}, {"MiB", 1 << 20},
+               {"GiB", 1 << 30}, {"TiB", 1024. * (1 << 30)}};
+  char *end;
+  const double number = strtod(text, &end);
+  if (end == text || !isfinite(number) || number <= 0) return false;
+  end += strspn(end, " ");
+  for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
+    if (strcmp(end, units[i].name) == 0) {
+      *out = number * units[i].bytes;
+      return true;
+    }
+  return false;
+}
+
 static bool is_pass(const char *name) { return ptc_pass_find(name) != NULL; }
 
 // -1: go on; else the exit status.
@@ -198,6 +227,10 @@ static int read_option(int option, char *const *argv, arguments_t *args) {
         return usage_error("--world takes a number of ranks, not \"%s\"", optarg);
       return -1;
     case OPT_CLUSTER: args->cluster = optarg; return -1;
+    case OPT_MEMORY:
+      if (!read_bytes(optarg, &args->memory_bytes))
+        return usage_error("--memory takes a size such as 16GB or 500MiB, not \"%s\"", optarg);
+      return -1;
     case OPT_OBJECTIVE: return read_objective(args);
     case OPT_WITHIN:
       if (!read_seconds(optarg, &args->within_s))
@@ -352,6 +385,12 @@ static ptc_status_t finish_plans(const arguments_t *args, ptc_module_t *const *m
   if (output) PTC_TRY(ptc_emit_write_stages(modules, emitted, count, args->why_text, output));
   for (int32_t s = 0; s < count && !args->common.quiet; s++)
     print_plan(emitted[s].plan, output, ptc_now_s() - begin_s);
+  for (int32_t s = 0; s < count && args->memory_bytes > 0; s++)
+    if ((double)emitted[s].plan->arena_bytes > args->memory_bytes)
+      ptc_warning(modules[s]->diag, (ptc_loc_t){0}, "over-memory",
+                  "the arena takes %" PRId64
+                  " bytes, more than --memory allows and than was predicted; allow less by so much",
+                  emitted[s].plan->arena_bytes);
   bool left = false;  // what is missing for one stage is missing for all
   for (int32_t s = 0; s < count && output && !left; s++)
     PTC_TRY(build_objects(modules[s], &emitted[s], args->common.quiet, &left));
@@ -440,7 +479,8 @@ static ptc_status_t run_passes(arguments_t *args, ptc_module_t *module, const ch
   PTC_TRY(ptc_fit_memory(module, args->target, args->pass.keep_grads));
   ptc_pass_ctx_init(&ctx, &args->pass);
   ptc_status_t status = ptc_pipeline_train(&ctx, module);
-  if (status == PTC_OK && args->pass.planner)
+  // Where the rule has compared nothing there is nothing to report.
+  if (status == PTC_OK && args->pass.planner && args->planner.found.feasible)
     status =
         report_plan(args, module, !args->plan_only && !ctx.stopped && (args->output || !looks));
   if (status == PTC_OK && !ctx.stopped) {
@@ -459,19 +499,53 @@ static ptc_status_t run_passes(arguments_t *args, ptc_module_t *module, const ch
   return status;
 }
 
-// With a cluster the planner fills what is open.
+// Every device has as much as --memory says.
+static void limit_memory(const arguments_t *args, ptc_arena_t *arena, ptc_cluster_t *cluster) {
+  for (int32_t g = 0; g < cluster->num_groups && args->memory_bytes > 0; g++) {
+    ptc_device_model_t *own = PTC_ARENA_NEW(arena, ptc_device_model_t);
+    *own = *cluster->groups[g].node.device;
+    own->memory_bytes = args->memory_bytes;
+    cluster->groups[g].node.device = own;
+  }
+}
+
+// Without a cluster: nothing is known of the devices, but that those of this machine share its memory.
+static void find_rule(arguments_t *args, ptc_arena_t *arena, int64_t world) {
+  double bytes = args->memory_bytes;
+  const bool gpu = ptc_plan_target_is_cuda(args->target);
+  const bool supposes = bytes <= 0 && !gpu;
+  if (supposes) bytes = ptc_machine_memory() / (double)world;
+  args->planner = (ptc_planner_t){
+      .cluster = ptc_rule_cluster(arena, gpu ? PTC_RULE_GPU : PTC_RULE_CPU, world, bytes),
+      .arena = arena,
+      .supposes_memory = supposes};
+  args->pass.choose = ptc_rule_choose_hook;
+}
+
+// With a cluster the planner fills what is open, with a world alone the rule.
 static ptc_status_t find_planner(arguments_t *args, ptc_diag_t *diag, const ptc_ast_t *ast,
                                  ptc_arena_t *arena) {
   ptc_cluster_t *cluster;
   PTC_TRY(find_cluster(args, diag, ast, arena, &cluster));
-  if (!cluster && (args->why || args->num_why_not > 0 || args->objective != PTC_OBJECTIVE_TIME))
-    return ptc_error(diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "no-cluster",
-                     "--why, --why-not and --objective need a cluster: --cluster NAME:NODES (`ptc "
-                     "clusters` lists them)");
-  if (!cluster) return PTC_OK;
-  args->planner = (ptc_planner_t){
-      .cluster = cluster, .objective = args->objective, .within_s = args->within_s, .arena = arena};
-  args->pass.choose = ptc_planner_choose_hook;
+  const bool rule = !cluster && args->world > 1;
+  const bool asks = args->why || args->num_why_not > 0 || args->memory_bytes > 0;
+  if (!cluster && (args->objective != PTC_OBJECTIVE_TIME || (asks && !rule)))
+    return ptc_error(
+        diag, (ptc_loc_t){0}, PTC_INVALID_INPUT, "no-cluster",
+        "--objective needs a cluster, --cluster NAME:NODES (`ptc clusters` lists them); "
+        "--why, --why-not and --memory need one, or --world N");
+  if (rule) {
+    find_rule(args, arena, args->world);
+  } else if (cluster) {
+    limit_memory(args, arena, cluster);
+    args->planner = (ptc_planner_t){.cluster = cluster,
+                                    .objective = args->objective,
+                                    .within_s = args->within_s,
+                                    .arena = arena};
+    args->pass.choose = ptc_planner_choose_hook;
+  } else {
+    return PTC_OK;
+  }
   args->pass.planner = &args->planner;
   if (args->plan_only && !args->pass.stop_after) args->pass.stop_after = "choose-mesh";
   return PTC_OK;

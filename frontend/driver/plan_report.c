@@ -8,6 +8,7 @@
 #include "frontend/driver/units.h"
 #include "ir/base/str.h"
 #include "passes/planner/cuts.h"
+#include "passes/planner/rule.h"
 
 static void print_choice(const ptc_planner_t *p, const ptc_choice_t *choice, FILE *out) {
   ptc_str_t text = {0};
@@ -60,7 +61,28 @@ static void print_cuts(const ptc_planner_t *p, FILE *out) {
   ptc_str_deinit(&text);
 }
 
+// By rule: what it costs, and the best of the other meshes.
+static void report_rule(const ptc_planner_t *p, FILE *out) {
+  json_t *all = json_pack("{s:I, s:o}", "used", (json_int_t)p->devices, "best",
+                          ptc_why_candidate(p, &p->found.best));
+  fputs("ptc: ", out);
+  ptc_why_print_rule(all, out);
+  json_decref(all);
+  print_cuts(p, out);
+  ptc_candidate_t next;
+  if (!ptc_rule_next(p, &next)) return;
+  char more[PTC_UNIT_CHARS];
+  const double bytes = (next.value - p->found.best.value) * ptc_rule_rate;
+  fprintf(out, "  next       ");
+  print_choice(p, &next.choice, out);
+  fprintf(out, ": %s more\n", ptc_unit_bytes((int64_t)bytes, more));
+}
+
 void ptc_plan_report(const ptc_planner_t *p, FILE *out) {
+  if (p->rule) {
+    report_rule(p, out);
+    return;
+  }
   const ptc_candidate_t *best = &p->found.best;
   fprintf(out, "ptc: planned for %s, %" PRId64, p->cluster->name, p->devices);
   if (p->devices < p->cluster->num_devices) fprintf(out, " of %" PRId64, p->cluster->num_devices);
@@ -155,7 +177,7 @@ ptc_status_t ptc_plan_report_why_not(ptc_diag_t *diag, const ptc_planner_t *p, c
   json_t *alternative = ptc_why_alternative(p, settings, other, found);
   ptc_why_print_alternative(alternative, out);
   json_decref(alternative);
-  if (found == PTC_OK && other->feasible) {
+  if (found == PTC_OK && other->feasible && !p->rule) {
     print_time(&other->best.predicted, out);
     print_memory(&other->best.predicted, out);
   }

@@ -6,9 +6,28 @@
 
 #include "ir/base/str.h"
 #include "passes/planner/cuts.h"
+#include "passes/planner/rule.h"
 #include "passes/split_stages.h"
 
 // --- one choice
+
+// By the rule no seconds are predicted, but bytes.
+static void to_bytes(json_t *all, const ptc_planner_t *p, const ptc_candidate_t *c) {
+  const ptc_prediction_t *t = &c->predicted;
+  static const char *const seconds[] = {"step_s",      "tokens_per_s", "mfu",       "compute_s",
+                                        "recompute_s", "bubble_s",     "exposed_s", "optimizer_s"};
+  for (size_t i = 0; i < sizeof(seconds) / sizeof(*seconds); i++) json_object_del(all, seconds[i]);
+  const double work = t->compute_s + t->recompute_s + t->optimizer_s;
+  json_t *sent = json_object();
+  double bytes[PTC_NUM_DEVICE_AXES];
+  ptc_rule_sent(p, c, bytes);
+  for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++)
+    json_object_set_new(sent, ptc_device_axis_names[a], json_real(bytes[a]));
+  json_object_set_new(all, "cost_bytes", json_real(t->step_s * ptc_rule_rate));
+  json_object_set_new(all, "work_bytes", json_real(work * ptc_rule_rate));
+  json_object_set_new(all, "sent_bytes", sent);
+  json_object_set_new(all, "bubble_bytes", json_real(t->bubble_s * ptc_rule_rate));
+}
 
 json_t *ptc_why_candidate(const ptc_planner_t *p, const ptc_candidate_t *c) {
   ptc_str_t text = {0};
@@ -32,11 +51,12 @@ json_t *ptc_why_candidate(const ptc_planner_t *p, const ptc_candidate_t *c) {
       "capacity_bytes", t->capacity_bytes);
   ptc_str_deinit(&text);
   ptc_str_deinit(&recompute);
+  if (p->rule) to_bytes(all, p, c);
   json_t *cuts = json_array();
   for (int32_t i = 0; i < c->choice.num_cuts; i++)
     json_array_append_new(cuts, json_integer(c->choice.cuts[i]));
   if (c->choice.cuts) json_object_set(all, "cuts", cuts);
-  if (t->bubble_s > 0)
+  if (t->bubble_s > 0 && !p->rule)
     json_object_set_new(all, "waits",
                         json_pack("{s:i, s:f, s:f, s:f}", "slowest_stage", (int)t->slowest_stage,
                                   "fill_s", t->fill_s, "wait_s", t->wait_s, "drain_s", t->drain_s));
@@ -98,10 +118,15 @@ json_t *ptc_why_alternative(const ptc_planner_t *p, const char *setting,
   double seconds;
   const char *cause = cause_of(a, &p->found.best.predicted, &seconds);
   json_object_set_new(all, "loss", json_real(other->best.value / p->found.best.value - 1));
-  json_object_set_new(all, "step_s", json_real(a->step_s));
+  const bool rule = p->rule;
+  const double unit = rule ? ptc_rule_rate : 1;
+  json_object_set_new(all, rule ? "cost_bytes" : "step_s", json_real(a->step_s * unit));
+  if (rule)
+    json_object_set_new(all, "more_bytes",
+                        json_real((a->step_s - p->found.best.predicted.step_s) * unit));
   if (cause) {
     json_object_set_new(all, "cause", json_string(cause));
-    json_object_set_new(all, "cause_s", json_real(seconds));
+    json_object_set_new(all, rule ? "cause_bytes" : "cause_s", json_real(seconds * unit));
   }
   return all;
 }
@@ -168,7 +193,7 @@ static bool decide(why_t *w, const char *name, const char *value, bool fixed,
   const ptc_origin_t *origin = ptc_module_find_origin(w->module, full);
   const bool given = fixed && origin;
   w->alternatives = new_decision(w->decisions, name, value,
-                                 !fixed  ? "planner"
+                                 !fixed  ? w->p->origin
                                  : given ? "user"
                                          : "default",
                                  given ? origin->place : NULL);
@@ -360,9 +385,10 @@ static void add_rest(why_t *w) {
 
 json_t *ptc_why_gap(const ptc_planner_t *p) {
   const ptc_search_result_t *found = &p->found;
+  const double unit = p->rule ? ptc_rule_rate : 1;
   if (found->uncertified)
     return json_pack("{s:n, s:n, s:s}", "gap", "bound", "uncertified", found->uncertified);
-  return json_pack("{s:f, s:f}", "gap", found->gap, "bound", found->bound);
+  return json_pack("{s:f, s:f}", "gap", found->gap, "bound", found->bound * unit);
 }
 
 // The best of each mesh that an alternative took, best first. A search prunes what is worse than its best, so that what it
@@ -385,6 +411,9 @@ static json_t *meshes_of(const why_t *w) {
   for (int32_t i = 0; i < count && i < SHOWN_MESHES; i++) {
     json_t *mesh = ptc_why_candidate(p, &best[i]);
     json_object_set_new(mesh, "loss", json_real(best[i].value / p->found.best.value - 1));
+    if (p->rule)
+      json_object_set_new(mesh, "more_bytes",
+                          json_real((best[i].value - p->found.best.value) * ptc_rule_rate));
     json_array_append_new(meshes, mesh);
   }
   ptc_arena_deinit(&arena);
@@ -402,32 +431,13 @@ json_t *ptc_why_new(const ptc_planner_t *p, const ptc_module_t *module) {
   add_schedule(&w);
   add_rest(&w);
   json_t *all = json_pack(
-      "{s:b, s:s, s:I, s:I, s:s, s:f, s:o, s:o, s:o}", "planner", 1, "cluster", p->cluster->name,
-      "devices", (json_int_t)p->cluster->num_devices, "used", (json_int_t)p->devices, "objective",
-      ptc_objective_names[p->objective], "value", p->found.best.value, "best",
+      "{s:b, s:b, s:s, s:I, s:I, s:s, s:f, s:o, s:o, s:o}", "planner", 1, "rule", (int)p->rule,
+      "cluster", p->cluster->name, "devices", (json_int_t)p->cluster->num_devices, "used",
+      (json_int_t)p->devices, "objective", ptc_objective_names[p->objective], "value",
+      p->found.best.value * (p->rule ? ptc_rule_rate : 1), "best",
       ptc_why_candidate(p, &p->found.best), "decisions", w.decisions, "meshes", meshes_of(&w));
   json_object_update_new(all, ptc_why_gap(p));
   return all;
-}
-
-// Whether setting |name| of the training was left open.
-static bool is_default(const ptc_plan_t *plan, const char *name) {
-  for (int32_t i = 0; i < plan->num_settings; i++)
-    if (strcmp(plan->settings[i].name, name) == 0)
-      return strcmp(plan->settings[i].origin, "default") == 0;
-  return false;
-}
-
-// Whether the pass choose-mesh fills |name|: --world leaves dp or tp open.
-static bool is_by_rule(const ptc_plan_t *plan, const char *name) {
-  static const char *const filled[] = {"dp", "tp", "zero", "sequence_parallel"};
-  bool found = false;
-  for (size_t i = 0; i < sizeof(filled) / sizeof(*filled); i++)
-    found |= strcmp(name, filled[i]) == 0;
-  bool world = false;
-  for (int32_t i = 0; i < plan->num_settings; i++)
-    world |= strcmp(plan->settings[i].name, "train.world") == 0;
-  return found && world && (is_default(plan, "train.dp") || is_default(plan, "train.tp"));
 }
 
 json_t *ptc_why_of_settings(const ptc_plan_t *plan) {
@@ -443,8 +453,10 @@ json_t *ptc_why_of_settings(const ptc_plan_t *plan) {
     for (size_t k = 0; k < sizeof(split) / sizeof(*split); k++) {
       if (strcmp(name, split[k]) != 0) continue;
       const bool by_default = strcmp(setting->origin, "default") == 0;
-      const char *by = !by_default ? "user" : is_by_rule(plan, name) ? "rule" : "default";
-      new_decision(decisions, name, setting->value, by, by_default ? NULL : setting->origin);
+      const bool by_rule = strcmp(setting->origin, "rule") == 0;
+      const char *by = by_default ? "default" : by_rule ? "rule" : "user";
+      new_decision(decisions, name, setting->value, by,
+                   by_default || by_rule ? NULL : setting->origin);
     }
   }
   return json_pack("{s:b, s:I, s:o, s:o}", "planner", 0, "devices",

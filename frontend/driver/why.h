@@ -38,6 +38,8 @@ char *ptc_why_text(const json_t *why);
 void ptc_why_print(const json_t *why, FILE *out);
 // One line, of an object with the fields of ptc_why_gap.
 void ptc_why_print_gap(const json_t *gap, FILE *out);
+// Two lines, of such a file where the choice was made by rule: what it costs.
+void ptc_why_print_rule(const json_t *why, FILE *out);
 void ptc_why_print_alternative(const json_t *alternative, FILE *out);
 
 #endif  // PTC_FRONTEND_DRIVER_WHY_H_

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "frontend/driver/units.h"
 #include "frontend/driver/why.h"
 #include "ir/base/str.h"
 
@@ -49,6 +50,29 @@ char *ptc_why_text(const json_t *why) {
   return lines.data;
 }
 
+// |more|: with its sign.
+static const char *read_bytes(const json_t *object, const char *key, bool more,
+                              char out[PTC_UNIT_CHARS + 1]) {
+  const double bytes = number_of(object, key);
+  char size[PTC_UNIT_CHARS];
+  snprintf(out, PTC_UNIT_CHARS + 1, "%s%s",
+           bytes < 0 ? "-"
+           : more    ? "+"
+                     : "",
+           ptc_unit_bytes((int64_t)(bytes < 0 ? -bytes : bytes), size));
+  return out;
+}
+
+// By the rule (rule.h): what it costs more than the choice.
+static void print_more(const json_t *a, FILE *out) {
+  char more[PTC_UNIT_CHARS + 1], cause[PTC_UNIT_CHARS + 1];
+  fprintf(out, "%s", read_bytes(a, "more_bytes", true, more));
+  if (json_object_get(a, "cause"))
+    fprintf(out, "; most of it %s, %s", text_of(a, "cause"),
+            read_bytes(a, "cause_bytes", true, cause));
+  fprintf(out, "  (%s)\n", text_of(a, "choice"));
+}
+
 void ptc_why_print_alternative(const json_t *a, FILE *out) {
   const char *outcome = text_of(a, "outcome");
   if (strcmp(outcome, "impossible") == 0) {
@@ -58,6 +82,10 @@ void ptc_why_print_alternative(const json_t *a, FILE *out) {
   if (strcmp(outcome, "memory") == 0) {
     fprintf(out, "%.2f GB too much memory at best (%s)\n", number_of(a, "short_bytes") / 1e9,
             text_of(a, "choice"));
+    return;
+  }
+  if (json_object_get(a, "more_bytes")) {
+    print_more(a, out);
     return;
   }
   if (strcmp(outcome, "late") == 0) fprintf(out, "%.4g s too long: ", number_of(a, "late_s"));
@@ -76,7 +104,7 @@ static void print_decision(const json_t *d, FILE *out) {
   else if (strcmp(by, "user") == 0)
     fprintf(out, "given by the user (%s)\n", place);
   else if (strcmp(by, "rule") == 0)
-    fprintf(out, "chosen for the world: least work, bytes and messages\n");
+    fprintf(out, "chosen by rule: fewest bytes sent and least waiting\n");
   else
     fprintf(out, "the default\n");
   const json_t *all = json_object_get(d, "alternatives");
@@ -96,6 +124,11 @@ static void print_planned(const json_t *why, FILE *out) {
   for (size_t i = 0; i < sizeof(objectives) / sizeof(*objectives); i++)
     if (strcmp(words, objectives[i][0]) == 0) words = objectives[i][1];
   const json_t *best = json_object_get(why, "best");
+  if (json_is_true(json_object_get(why, "rule"))) {
+    fprintf(out, "why: each decision, and what the best split with another one costs more\n  ");
+    ptc_why_print_rule(why, out);
+    return;
+  }
   fprintf(out, "why: each decision, and the best plan with another one\n");
   fprintf(out, "  planned for %s, %.0f of %.0f devices, %s: %.4g s, %.2f GB  (%s)\n",
           text_of(why, "cluster"), number_of(why, "used"), number_of(why, "devices"), words,
@@ -103,6 +136,24 @@ static void print_planned(const json_t *why, FILE *out) {
           text_of(best, "choice"));
   fprintf(out, "  ");
   ptc_why_print_gap(why, out);
+}
+
+void ptc_why_print_rule(const json_t *why, FILE *out) {
+  const json_t *best = json_object_get(why, "best"), *sent = json_object_get(best, "sent_bytes");
+  char a[PTC_UNIT_CHARS + 1], b[PTC_UNIT_CHARS + 1];
+  fprintf(out, "chosen by rule for %.0f ranks: %s\n", number_of(why, "used"),
+          text_of(best, "choice"));
+  fprintf(out, "  in a step a rank reads from others");
+  const char *axis;
+  json_t *value;
+  int any = 0;
+  json_object_foreach((json_t *)sent, axis, value) if (json_number_value(value) > 0)
+      fprintf(out, "%s %s over %s", any++ ? "," : "", read_bytes(sent, axis, false, a), axis);
+  if (number_of(best, "bubble_bytes") > 0)
+    fprintf(out, "%s a bubble like %s", any++ ? "," : "",
+            read_bytes(best, "bubble_bytes", false, a));
+  fprintf(out, "%s; its work takes as long as %s, its memory is %s\n", any ? "" : " nothing",
+          read_bytes(best, "work_bytes", false, a), read_bytes(best, "memory_bytes", false, b));
 }
 
 void ptc_why_print_gap(const json_t *gap, FILE *out) {
@@ -136,6 +187,12 @@ void ptc_why_print(const json_t *why, FILE *out) {
   if (json_array_size(meshes) > 0) fprintf(out, "  the best on other meshes near it\n");
   for (size_t i = 0; i < json_array_size(meshes); i++) {
     const json_t *mesh = json_array_get(meshes, i);
+    if (json_object_get(mesh, "more_bytes")) {
+      char more[PTC_UNIT_CHARS + 1];
+      fprintf(out, "    %-12s %s\n", read_bytes(mesh, "more_bytes", true, more),
+              text_of(mesh, "choice"));
+      continue;
+    }
     fprintf(out, "    %+7.1f %%  %.4g s  %.1f GB  %s\n", 100 * number_of(mesh, "loss"),
             number_of(mesh, "step_s"), number_of(mesh, "memory_bytes") / 1e9,
             text_of(mesh, "choice"));

@@ -298,6 +298,13 @@ static double attention_cpu(const ptc_device_model_t *device, const ptc_kernel_w
 
 // --- all
 
+// Operations, then bytes, each at the device's rate; of no device in particular.
+static double plain_seconds(const ptc_device_model_t *device, const ptc_kernel_work_t *work) {
+  const bool attention = work->kind == PTC_KW_ATTENTION || work->kind == PTC_KW_ATTENTION_GRAD;
+  const double bytes = attention ? attention_bytes(work) : work->bytes;
+  return ptc_kernel_flops(work) / peak_of(device, work->prec) + streamed(device, bytes);
+}
+
 double ptc_kernel_flops(const ptc_kernel_work_t *work) {
   if (work->flops > 0) return work->flops;
   switch (work->kind) {
@@ -317,6 +324,7 @@ double ptc_kernel_seconds(const ptc_device_model_t *device, const ptc_kernel_wor
   static const ptc_kernel_options_t fused = {.launch_s = -1};
   if (!options) options = &fused;
   const double launch = options->launch_s < 0 ? device->launch_s : options->launch_s;
+  if (device->arch == PTC_ARCH_ANY) return launch + plain_seconds(device, work);
   const bool cpu = device->arch == 0;
   double launches = 1;
   switch (work->kind) {
@@ -403,6 +411,7 @@ static double cpu_floor(const ptc_device_model_t *device, const ptc_kernel_work_
 
 double ptc_kernel_floor(const ptc_device_model_t *device, const ptc_kernel_work_t *work,
                         const ptc_kernel_options_t *options) {
+  if (device->arch == PTC_ARCH_ANY) return plain_seconds(device, work);
   if (device->arch == 0) return cpu_floor(device, work);
   switch (work->kind) {
     case PTC_KW_GEMM: return gemm_floor(device, work, at_least_one(work->batch));

@@ -186,7 +186,8 @@ static const double *pair_terms(const ptc_node_model_t *node, ptc_net_kind_t kin
   return send ? link_send_row : link_pair_rows[link_class(node)];
 }
 
-// Ranks of one machine without accelerators: they meet, and copy and add in its memory.
+// Ranks of one machine without accelerators: they meet, and copy and add in its memory. What counts are the bytes that a
+// rank reads from its peers.
 static const double *shared_memory_terms(const ptc_node_model_t *node, ptc_net_kind_t kind,
                                          ptc_group_shape_t shape, double bytes, row_t terms,
                                          ptc_net_info_t *info) {
@@ -204,7 +205,7 @@ const double *ptc_net_terms(const ptc_cluster_t *cluster, ptc_net_kind_t kind,
                             ptc_net_info_t *out_info) {
   const ptc_node_model_t *node = slowest_node(cluster);
   for (int i = 0; i < PTC_NUM_TERMS; i++) out_terms[i] = 0;
-  if (node->device->arch == 0 && shape.nodes <= 1)
+  if (node->device->arch <= 0 && shape.nodes <= 1)
     return shared_memory_terms(node, kind, shape, bytes, out_terms, out_info);
   if (kind == PTC_NET_ALL_TO_ALL || kind == PTC_NET_SEND)
     return pair_terms(node, kind, shape, bytes, out_terms, out_info);

@@ -122,8 +122,47 @@ static ptc_status_t too_slow(const ptc_planner_t *p, ptc_module_t *module) {
   return status;
 }
 
+// Whether states and gradients fit into all devices together.
+static bool may_fit(const ptc_planner_t *p, int64_t world) {
+  const double memory = p->cluster->groups[0].node.device->memory_bytes;
+  const ptc_choice_t alone = {
+      .size = {1, 1, 1, 1, 1}, .micro_batch = 1, .chunks = 1, .recompute_turns = -1};
+  ptc_work_pieces_t pieces;
+  if (memory <= 0 || ptc_layout_pieces(p->work, p->arena, &alone, PTC_SAVE_PTC, &pieces) != PTC_OK)
+    return true;
+  double bytes = 0;
+  for (int32_t i = 0; i < pieces.count; i++)
+    for (int32_t g = 0; g < pieces.items[i].num_groups; g++) {
+      const ptc_param_group_t *group = &pieces.items[i].groups[g];
+      if (group->shared_with < 0)
+        bytes += (double)pieces.items[i].count * (group->grad_bytes + group->state_bytes);
+    }
+  return bytes / (double)world <= memory;
+}
+
+// By rule few sets of names are enough, and nothing is computed again that memory does not want.
+static ptc_status_t search_by_rule(ptc_planner_t *p, int64_t world) {
+  const bool open = p->fixed.recompute < 0;
+  p->fixed.most_sets = 4;
+  p->fixed.no_copies = true;
+  p->fixed.needs_fit = open || p->supposes_memory;
+  if (open) p->fixed.recompute = PTC_RECOMPUTE_NONE;
+  if (p->supposes_memory && !may_fit(p, world)) return PTC_INFEASIBLE;
+  ptc_status_t status = ptc_search(p->work, p->cluster, p->stack, &p->fixed, world, p->objective,
+                                   p->arena, &p->found);
+  if (status == PTC_INFEASIBLE && open && p->cluster->groups[0].node.device->memory_bytes > 0) {
+    p->fixed.recompute = -1;
+    p->fixed.needs_fit = p->supposes_memory;
+    status = ptc_search(p->work, p->cluster, p->stack, &p->fixed, world, p->objective, p->arena,
+                        &p->found);
+  }
+  p->fixed.needs_fit = false;
+  return status;
+}
+
 static ptc_status_t search(ptc_planner_t *p, int64_t world) {
   p->devices = world;
+  if (p->rule) return search_by_rule(p, world);
   if (p->objective != PTC_OBJECTIVE_DEVICES)
     return ptc_search(p->work, p->cluster, p->stack, &p->fixed, world, p->objective, p->arena,
                       &p->found);
@@ -156,7 +195,7 @@ static void write_cuts(ptc_planner_t *p, ptc_module_t *module) {
   ptc_str_t text = {0};
   ptc_cuts_write(p->work, choice, &text);
   ptc_attrs_set_string(module, &module->config, "cut", text.data);
-  ptc_module_set_origin(module, "train.cut", NULL, "planner");
+  ptc_module_set_origin(module, "train.cut", NULL, p->origin);
   ptc_str_deinit(&text);
 }
 
@@ -165,7 +204,7 @@ static void write_turns(const ptc_planner_t *p, ptc_module_t *module) {
   ptc_cuts_write_turns(p->work, &p->found.best.choice, &text);
   if (text.len > 0) {
     ptc_attrs_set_string(module, &module->config, "recompute_turns", text.data);
-    ptc_module_set_origin(module, "train.recompute_turns", NULL, "planner");
+    ptc_module_set_origin(module, "train.recompute_turns", NULL, p->origin);
   }
   ptc_str_deinit(&text);
 }
@@ -185,9 +224,9 @@ static void note_origins(const ptc_planner_t *p, ptc_module_t *module) {
     if (p->fixed.size[a] == 0)
       ptc_module_set_origin(module,
                             ptc_arena_printf(&module->arena, "train.%s", ptc_device_axis_names[a]),
-                            NULL, "planner");
+                            NULL, p->origin);
   for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
-    if (settings[i].open) ptc_module_set_origin(module, settings[i].name, NULL, "planner");
+    if (settings[i].open) ptc_module_set_origin(module, settings[i].name, NULL, p->origin);
 }
 
 // What joins more devices than links do.
@@ -207,6 +246,7 @@ static ptc_status_t check_network(const ptc_planner_t *p, ptc_module_t *module, 
 
 ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
   if (!planner->stack) planner->stack = ptc_stack_find("ptc");
+  if (!planner->origin) planner->origin = "planner";
   const double begin = ptc_now_s();
   PTC_TRY(ptc_work_new(module, planner->arena, &planner->work));
   read_fixed(module, planner->work, &planner->fixed);

@@ -9,7 +9,10 @@ typedef struct ptc_planner_s {
   const ptc_cluster_t *cluster;
   const ptc_stack_t *stack;  // NULL: "ptc"
   ptc_objective_t objective;
-  double within_s;  // of the objective devices: how long a step may take; 0: as long as it likes
+  double within_s;     // of the objective devices: how long a step may take; 0: as long as it likes
+  const char *origin;  // of what is chosen, in the config's origins; NULL: "planner"
+  bool rule;           // the choice is rule.h's
+  bool supposes_memory;  // of it: the devices' memory is not known, but this machine's
   // Results; they live in |arena|.
   ptc_arena_t *arena;
   ptc_work_t *work;

@@ -99,6 +99,7 @@ static memory_t memory_of(const ptc_predict_t *p, int64_t stage) {
 }
 
 static double fixed_bytes(const ptc_predict_t *p) {
+  if (p->device->arch == PTC_ARCH_ANY) return 0;
   const double context = p->device->arch > 1 ? 0.9e9 : 64e6;  // CUDA context and libraries' code
   const double buffers =
       p->device->arch > 1 ? 0.25e9 : 0;  // of one communicator (hardware.md section 5)

@@ -122,7 +122,7 @@ static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, b
   double one = ptc_kernel_seconds(t->device, &own, &t->options);
   const bool attention = own.kind == PTC_KW_ATTENTION || own.kind == PTC_KW_ATTENTION_GRAD;
   double least =
-      attention || t->device->arch == 0 ? ptc_kernel_floor(t->device, &own, &t->options) : one;
+      attention || t->device->arch <= 0 ? ptc_kernel_floor(t->device, &own, &t->options) : one;
   if (attention) {
     const double rate = t->stack->attention_rate * attention_share(t);
     one /= rate;

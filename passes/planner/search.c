@@ -322,6 +322,8 @@ static void try_splits(ptc_search_t *s, const ptc_rough_t *rough) {
     if (!ptc_search_open_or(fixed[PTC_AXIS_PP], depths[i]) ||
         !ptc_search_open_or(fixed[PTC_AXIS_DP], rest / depths[i]))
       continue;
+    if (s->fixed->banned && memcmp(choice.size, s->fixed->banned, sizeof(choice.size)) == 0)
+      continue;
     const int64_t replicas = choice.size[PTC_AXIS_DP] * size[PTC_AXIS_EP];
     if (s->work->batch % (replicas * choice.micro_batch)) continue;
     if (s->fixed->cuts) {
@@ -380,11 +382,12 @@ ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
     left -= taken;
   }
   search_all(&s);
-  if (!out->feasible) {  // then what needs least counts, too
+  if (!out->feasible && !fixed->needs_fit) {  // then what needs least counts, too
     s.keeps_all = true;
     search_all(&s);
   }
   ptc_search_certify(&s);
   ptc_search_end_forms(&s);
-  return isinf(out->best.predicted.memory_bytes) ? PTC_INFEASIBLE : PTC_OK;
+  const bool none = isinf(out->best.predicted.memory_bytes) || (fixed->needs_fit && !out->feasible);
+  return none ? PTC_INFEASIBLE : PTC_OK;
 }

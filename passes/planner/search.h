@@ -25,6 +25,10 @@ typedef struct ptc_fixed_s {
   const int64_t *cuts;  // NULL: open; else pp times chunks is one more than they are
   int64_t most_parts;   // pp times chunks at most; 0: any number
   int32_t most_sets;    // of names that are tried on each tp; 0: as many as README.md says
+  bool
+      no_copies;  // tp and cp are left out where nothing lies on them: their ranks would do the same
+  const int64_t *banned;  // sizes of a mesh that is left out; NULL: of none
+  bool needs_fit;         // where nothing fits, what needs least is not looked for: PTC_INFEASIBLE
 } ptc_fixed_t;
 extern const ptc_fixed_t ptc_fixed_nothing;
 

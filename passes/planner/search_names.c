@@ -67,7 +67,7 @@ static int32_t all_sets(const ptc_search_t *s, ptc_choice_t choice, uint32_t *se
   uint64_t hashes[1 << MOST_NAMES];
   int32_t count = 0;
   *out_others = bits < s->work->num_names;
-  for (uint32_t set = 0; set < 1u << bits; set++) {  // 0: all ranks of tp do the same
+  for (uint32_t set = s->fixed->no_copies; set < 1u << bits; set++) {  // 0: all ranks do the same
     ptc_search_set_names(&choice, set);
     const uint64_t hash = ptc_layout_params_hash(s->work, &choice);
     bool known = hash == 0;
@@ -77,6 +77,8 @@ static int32_t all_sets(const ptc_search_t *s, ptc_choice_t choice, uint32_t *se
     hashes[count] = hash;
     sets[count++] = set;
   }
+  // Who asks for tp gets it, whether anything can lie on it or not.
+  if (count == 0 && s->fixed->no_copies && s->fixed->size[PTC_AXIS_TP] > 0) sets[count++] = 0;
   return count;
 }
 

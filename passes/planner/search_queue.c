@@ -34,7 +34,7 @@ struct ptc_queue_s {
   bool level_seen[PTC_MAX_DIVISORS];
   int64_t sizes[PTC_MAX_DIVISORS], micros[PTC_MAX_DIVISORS], primes[64];
   int32_t num_sizes, num_micros, num_primes;
-  bool experts;
+  bool experts, sequence;
 };
 
 // --- the heap
@@ -192,7 +192,7 @@ static double expand_family(ptc_search_t *s, const family_t *f, double bound) {
     if (count == 0) floor = bound;
   }
   const int64_t *size = f->choice.size;
-  if (s->fixed->size[PTC_AXIS_CP] > 0) return floor;
+  if (s->fixed->size[PTC_AXIS_CP] > 0 || !s->queue->sequence) return floor;
   for (int32_t i = 0; i < s->queue->num_primes; i++) {
     const int64_t prime = s->queue->primes[i], cp = size[PTC_AXIS_CP];
     // One way to each cp: primes in falling order.
@@ -289,6 +289,21 @@ static bool has_experts(ptc_search_t *s) {
   return any;
 }
 
+// Whether anything of a step lies on cp: then gradients are summed over it.
+static bool has_sequence(ptc_search_t *s) {
+  ptc_choice_t choice = {
+      .size = {1, 1, 1, 2, 1}, .micro_batch = 1, .chunks = 1, .recompute_turns = -1};
+  ptc_arena_t scratch = {0};
+  ptc_work_pieces_t pieces;
+  bool any = false;
+  if (ptc_layout_pieces(s->work, &scratch, &choice, s->stack->saves, &pieces) == PTC_OK)
+    for (int32_t i = 0; i < pieces.count && !any; i++)
+      for (int32_t g = 0; g < pieces.items[i].num_groups; g++)
+        any |= pieces.items[i].groups[g].axes >> PTC_AXIS_CP & 1;
+  ptc_arena_deinit(&scratch);
+  return any;
+}
+
 void ptc_search_begin(ptc_search_t *s) {
   ptc_queue_t *q = s->queue = PTC_ARENA_NEW(s->arena, ptc_queue_t);
   q->num_sizes = ptc_search_divisors(s->devices, q->sizes);
@@ -304,6 +319,7 @@ void ptc_search_begin(ptc_search_t *s) {
     while (left % p == 0) left /= p;
   }
   q->experts = s->experts = s->fixed->size[PTC_AXIS_EP] > 0 || has_experts(s);
+  q->sequence = !s->fixed->no_copies || has_sequence(s);
   const int64_t tp = s->fixed->size[PTC_AXIS_TP];
   if (s->devices % (tp > 0 ? tp : 1) == 0) push_level(s, tp > 0 ? tp : 1, 0);
 }

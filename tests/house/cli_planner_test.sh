@@ -86,6 +86,52 @@ expect 2 'takes a time such as 2s' "$few --within=-1s"
 expect 2 'is time, cost, memory or devices' "ptc $samples/gpt2.ptm --objective speed"
 expect 2 'is text or json' "ptc $samples/gpt2.ptm --format xml"
 
+# --- no cluster: by rule
+quick="ptc $samples/quickstart.ptm --world 2"
+expect 0 'chosen by rule for 2 ranks: dp=2' "$quick -n"
+expect 0 ' over dp; its work takes as long as ' "$quick -n"
+expect 0 '  next       ' "$quick -n"
+expect 0 'why not tp=2: +' "$quick -n -q --why-not tp=2"
+expect 0 '' "$quick -q --why -o ruled >why.txt && ptc show ruled why >again.txt && cmp why.txt again.txt"
+expect 0 'dp = 2, chosen by rule: fewest bytes sent and least waiting' 'ptc show ruled why'
+expect 0 'recompute = none, the default' 'ptc show ruled why'
+expect 0 '' "ptc show ruled config | grep -q '^train.dp .*rule'"
+expect 0 'proved for 2 ranks' 'ptc verify ruled'
+expect 0 '' "$quick -n -q --why --format json >rule.json; python3 -c 'import json
+all = json.load(open(\"rule.json\")); w = all[\"why\"]; best = all[\"best\"]
+assert w[\"rule\"] and best[\"sent_bytes\"][\"dp\"] > 0 and best[\"bubble_bytes\"] == 0 and \"step_s\" not in best, best
+assert abs(w[\"value\"] / best[\"cost_bytes\"] - 1) < 1e-9 and w[\"meshes\"]
+for m in w[\"meshes\"]: assert abs(m[\"cost_bytes\"] - best[\"cost_bytes\"] - m[\"more_bytes\"]) < 1, m
+for d in w[\"decisions\"]:
+  for a in d[\"alternatives\"]: assert a[\"outcome\"] != \"possible\" or a[\"more_bytes\"] > -1, a'"
+expect 1 '[out-of-memory]' "$quick -n --memory 1MB"
+expect 0 'chosen by rule' "$quick -n --memory 64MiB"
+expect 0 '[rule-memory]' "ptc $samples/llama3.ptm --set d=65536 --set heads=512 --world 2 -n"
+expect 1 '[out-of-memory]' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --memory 100MB"
+expect 1 '[no-cluster]' "ptc $samples/quickstart.ptm -n --memory 1GB"
+expect 2 'takes a size such as 16GB' "$quick --memory 2x"
+expect 0 'dp=4' "ptc $samples/quickstart.ptm -n --world 4 --parallel pp=1,tp=1"
+expect 0 'chosen by rule for 8 ranks' "ptc $samples/llama3.ptm -n --world 8 --target sm_90a"
+# What is predicted of a pipeline is less than what its plan needs.
+expect 0 '[over-memory]' "ptc $samples/quickstart.ptm --world 4 --parallel \
+  pp=2,dp=2,zero=1,micro_batch=2,recompute=none,schedule=zero_bubble --memory 21MiB -o ruled"
+cat >many.ptm <<'END'
+layer l(x[b, d]) {
+  dim f = 2 * d
+  param w1[d, f], w2[f, d] ~ normal(0.02)
+  u[b, f] = x[b, d] * w1[d, f]
+  y[b, d] = gelu(u[b, f]) * w2[f, d]
+  return y
+}
+model many(d = 8) {
+  dim d, b = batch
+  input x[b, d], t[b, d]
+END
+printf '  repeat 2 { x = x + l@a%d(x) }\n' $(seq 40) >>many.ptm
+printf '  loss = mean[b, d]((x[b, d] - t[b, d]) ^ 2)\n}\ntrain { batch = 8 optimizer = adamw(lr = 1e-4) }\n' >>many.ptm
+expect 0 'dp takes the 2 ranks that are left [rule-pieces]' 'ptc many.ptm --world 2 -n'
+expect 1 '[planner-pieces]' 'ptc many.ptm --cluster dgx_a100:1 -n'
+
 # --- a plan of this machine, as chosen
 expect 0 'planned for local, 2 devices' "ptc $samples/tiny.ptm --cluster local:2 -o plan"
 expect 0 'proved for 2 ranks' 'ptc verify plan'

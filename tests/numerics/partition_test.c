@@ -9,6 +9,7 @@
 #include "ir/op.h"
 #include "ir/text.h"
 #include "passes/check_semantics.h"
+#include "passes/parallel.h"
 #include "passes/pass.h"
 #include "tests/support/mesh_case.h"
 #include "tests/support/small_models.h"
@@ -466,9 +467,10 @@ static void test_world(void) {
     const ptc_status_t status = ptc_pipeline_train(&ctx, module);
     if (status != PTC_OK) ptc_diag_print(&diag, stdout, PTC_DIAG_TEXT, false);
     UNIT_CHECK(status == PTC_OK, rows[i].model);
-    const int64_t dp = ptc_attrs_int(&module->config, "dp", 0);
-    const int64_t tp = ptc_attrs_int(&module->config, "tp", 0);
-    UNIT_CHECK(dp * tp == rows[i].world, rows[i].model);
+    ptc_parallel_t parallel;
+    UNIT_CHECK(ptc_parallel_read(module, &parallel) == PTC_OK, rows[i].model);
+    const int64_t dp = parallel.size[PTC_AXIS_DP], tp = parallel.size[PTC_AXIS_TP];
+    UNIT_CHECK(parallel.world == rows[i].world, rows[i].model);
     UNIT_CHECK((!rows[i].dp || dp == rows[i].dp) && (!rows[i].tp || tp == rows[i].tp),
                rows[i].model);
     ptc_pass_ctx_deinit(&ctx);
@@ -499,6 +501,9 @@ static void test_refused(void) {
       ptc_attrs_set_int(module, &module->config, "tp", 1);
       ptc_attrs_set_int(module, &module->config, rows[i].key, rows[i].number);
     }
+    for (int a = 0; a < PTC_NUM_DEVICE_AXES && i == 0; a++)
+      if (a != PTC_AXIS_DP)
+        ptc_attrs_set_int(module, &module->config, ptc_device_axis_names[a], 1);
     if (rows[i].micro_batch)
       ptc_attrs_set_int(module, &module->config, "micro_batch", rows[i].micro_batch);
     ptc_pass_ctx_t ctx;
