@@ -65,9 +65,9 @@ static void note(const ptc_planner_t *p, ptc_module_t *module, const char *chang
   const ptc_prediction_t *t = &found->best.predicted;
   ptc_str_t words = {0};
   ptc_choice_print(p->work, &found->best.choice, &words);
-  ptc_note(module->diag, (ptc_loc_t){0},
-           "the cheapest change that fits: %s (%s: %.4g s a step, %.2f of %.2f GB)", change,
-           words.data, t->step_s, t->memory_bytes / 1e9, t->capacity_bytes / 1e9);
+  if (!p->rule) ptc_str_printf(&words, ": %.4g s a step", t->step_s);
+  ptc_note(module->diag, (ptc_loc_t){0}, "the cheapest change that fits: %s (%s, %.2f of %.2f GB)",
+           change, words.data, t->memory_bytes / 1e9, t->capacity_bytes / 1e9);
   ptc_str_deinit(&words);
 }
 
