@@ -8,9 +8,10 @@
 
 static const double most_idle = 0.15;
 
-static bool chosen_by_planner(const ptc_module_t *module, const char *name) {
+// By the planner, or by rule.
+static bool was_open(const ptc_module_t *module, const char *name) {
   const ptc_origin_t *origin = ptc_module_find_origin(module, name);
-  return origin && strcmp(origin->place, "planner") == 0;
+  return origin && (strcmp(origin->place, "planner") == 0 || strcmp(origin->place, "rule") == 0);
 }
 
 // Idle share of equal stages, F = B = W.
@@ -26,8 +27,7 @@ static double idle_share(ptc_schedule_kind_t kind, int64_t stages, int64_t chunk
 void ptc_advise_pipeline(const ptc_module_t *module, ptc_schedule_kind_t kind, int64_t num_stages,
                          int64_t num_chunks, int64_t num_micro) {
   if (num_stages < 2 || num_micro < 4 * num_stages) return;
-  if (chosen_by_planner(module, "train.schedule") && chosen_by_planner(module, "train.micro_batch"))
-    return;
+  if (was_open(module, "train.schedule") && was_open(module, "train.micro_batch")) return;
   const double idle = idle_share(kind, num_stages, num_chunks, num_micro);
   if (idle < most_idle) return;
   ptc_warning(module->diag, (ptc_loc_t){0}, "pipeline-bubble",

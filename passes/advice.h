@@ -7,7 +7,7 @@
 
 // "Four micro-batches a stage leave a bubble below 15 %" fails for gpipe and 1f1b from four stages on (idle share
 // (S - 1) / (m + S - 1), Narayanan et al. 2021, 2104.04473): "pipeline-bubble" where |num_micro| is that many and more is
-// idle on equal stages, with what leaves less. Silent where the planner chose schedule and micro-batches.
+// idle on equal stages, with what leaves less. Silent where schedule and micro-batches were open.
 void ptc_advise_pipeline(const ptc_module_t *module, ptc_schedule_kind_t kind, int64_t num_stages,
                          int64_t num_chunks, int64_t num_micro);
 

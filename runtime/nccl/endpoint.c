@@ -62,7 +62,8 @@ static void set_stream(ptc_comm_t *comm, int32_t stream) {
 static void set_limit(ptc_comm_t *comm, double seconds) {
   ptc_nccl_endpoint_t *e = (ptc_nccl_endpoint_t *)comm;
   e->limit_s = seconds;
-  ptc_comm_set_limit(e->host, seconds);
+  // Who watches its GPU speaks first: on the host ranks only wait for one whose GPU is stuck.
+  ptc_comm_set_limit(e->host, 2 * seconds);
 }
 
 static int64_t count_bytes(const ptc_comm_t *comm, int32_t group, ptc_collective_kind_t kind) {

@@ -79,7 +79,7 @@ static void test_bubbles(void) {
   ptc_advise_pipeline(module, PTC_SCHEDULE_INTERLEAVED, 8, 2, 32);
   expect(&diag, NULL, NULL);
   // Who weighed it needs no warning.
-  ptc_module_set_origin(module, "train.schedule", NULL, "planner");
+  ptc_module_set_origin(module, "train.schedule", NULL, "rule");
   ptc_module_set_origin(module, "train.micro_batch", NULL, "planner");
   ptc_advise_pipeline(module, PTC_SCHEDULE_1F1B, 8, 1, 32);
   expect(&diag, NULL, NULL);
