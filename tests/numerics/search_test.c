@@ -220,19 +220,22 @@ static void try_cuts(const plan_model_t *m, const machine_t *machine, const ptc_
   plan_front_end(&front);
 }
 
-// On so many devices the cheapest token is that of the fastest step.
+// On so many devices the cheapest token is that of the fastest step; where sets of names were left out, of the fastest found.
 static void check_cost(const ptc_work_t *work, const ptc_cluster_t *cluster,
                        const ptc_stack_t *stack, int64_t devices, const plan_point_t *best,
                        uint64_t seed) {
   if (!best || cluster->groups[0].node.device->price_per_hour <= 0) return;
   ptc_arena_t arena = {0};
-  ptc_search_result_t found;
-  char row[128];
-  const double own = search_value(work, cluster, stack, &ptc_fixed_nothing, devices,
-                                  PTC_OBJECTIVE_COST, &arena, &found);
+  ptc_search_result_t cheapest, fastest;
+  char row[160];
+  const double cost = search_value(work, cluster, stack, &ptc_fixed_nothing, devices,
+                                   PTC_OBJECTIVE_COST, &arena, &cheapest);
+  const double time = search_value(work, cluster, stack, &ptc_fixed_nothing, devices,
+                                   PTC_OBJECTIVE_TIME, &arena, &fastest);
+  const double goal = cheapest.complete ? best->seconds : time;
   snprintf(row, sizeof(row), "seed %llu, by cost: %.9g s instead of %.9g s",
-           (unsigned long long)seed, found.best.predicted.step_s, best->seconds);
-  UNIT_CHECK(isfinite(own) && near(found.best.predicted.step_s, best->seconds), row);
+           (unsigned long long)seed, cheapest.best.predicted.step_s, goal);
+  UNIT_CHECK(isfinite(cost) && near(cheapest.best.predicted.step_s, goal), row);
   ptc_arena_deinit(&arena);
 }
 
