@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "ir/text.h"
-#include "passes/advice.h"
 #include "passes/parallel.h"
 #include "passes/simplify.h"
 #include "passes/split_impl.h"
@@ -127,7 +126,6 @@ static ptc_status_t read_config(ptc_split_t *split, ptc_stages_t *stages,
   split->num_chunks = (int32_t)parallel.chunks;
   split->num_parts = (int32_t)num_parts;
   split->split_w = kind == PTC_SCHEDULE_ZB_H1;
-  ptc_advise_pipeline(module, kind, split->num_stages, split->num_chunks, num_micro);
   split->train = ptc_schedule_new(&stages->arena, kind, split->num_stages, split->num_chunks,
                                   (int32_t)num_micro, NULL);
   split->eval = ptc_schedule_new_forward(&stages->arena, split->num_stages, split->num_chunks,

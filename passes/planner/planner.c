@@ -6,7 +6,6 @@
 
 #include "ir/base/clock.h"
 #include "ir/base/str.h"
-#include "passes/advice.h"
 #include "passes/planner/cuts.h"
 #include "passes/planner/planner_advice.h"
 #include "passes/split_stages.h"
@@ -97,14 +96,6 @@ static ptc_status_t no_room(const ptc_planner_t *p, ptc_module_t *module) {
   ptc_planner_advise_memory(p, module);
   ptc_str_deinit(&words);
   return status;
-}
-
-// Warns of what was fixed.
-static void advise(const ptc_planner_t *p, const ptc_module_t *module) {
-  const ptc_choice_t *c = &p->found.best.choice;
-  const int64_t *size = c->size;
-  ptc_advise_pipeline(module, c->schedule, size[PTC_AXIS_PP], c->chunks,
-                      p->work->batch / (size[PTC_AXIS_DP] * size[PTC_AXIS_EP] * c->micro_batch));
 }
 
 static ptc_status_t too_slow(const ptc_planner_t *p, ptc_module_t *module) {
@@ -280,7 +271,6 @@ ptc_status_t ptc_planner_choose(ptc_planner_t *planner, ptc_module_t *module) {
   write_cuts(planner, module);
   write_turns(planner, module);
   note_origins(planner, module);
-  advise(planner, module);
   return PTC_OK;
 }
 

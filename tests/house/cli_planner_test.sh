@@ -48,8 +48,9 @@ expect 0 'the cheapest change that fits: ' 'grep "nodes (" large.txt'
 expect 1 'the cheapest change that fits: leave zero open' \
   "ptc $samples/llama3.ptm --set batch=64 --cluster dgx_a100:1 --parallel zero=0,tp=1,pp=1 --set d=6144 -n"
 # Rules of thumb.
-expect 0 '[pipeline-bubble]' \
-  "ptc $samples/gpt2.ptm --set layers=16 --set batch=64 --cluster dgx_a100:1 --parallel pp=8,schedule=1f1b,micro_batch=2 -n"
+idle="ptc $samples/gpt2.ptm --set layers=16 --set batch=64 --cluster dgx_a100:1 --parallel pp=8,schedule=1f1b,micro_batch=2"
+expect 0 '[pipeline-bubble]' "$idle -n"
+expect 0 'told 1 time' "echo told \$($idle -q -o idle 2>&1 | grep -c '\[pipeline-bubble\]') time"
 expect 0 '[recompute-interval]' "ptc $samples/tiny.ptm --set layers=32 --parallel 'recompute=every(8)' -q -o every"
 # What is given stays.
 expect 0 'recompute=every(2)' "ptc $samples/tiny.ptm --set layers=6 --cluster local:2 --parallel 'recompute=every(2)' -n"
