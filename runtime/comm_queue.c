@@ -120,11 +120,7 @@ int64_t ptc_comm_queue_push(ptc_comm_queue_t *q, const ptc_step_t *step) {
 // Takes over what the thread has said. What is still under way is skipped, so this does not wait for long.
 static ptc_status_t fail(ptc_comm_queue_t *q, ptc_diag_t *diag) {
   wait_until(q, q->num_pushed);
-  for (int64_t i = 0; i < q->diag.num_items; i++) {
-    const ptc_diagnostic_t *item = &q->diag.items[i];
-    if (item->severity == PTC_ERROR)
-      (void)ptc_error(diag, item->loc, q->status, item->id, "%s", item->message);
-  }
+  ptc_diag_pass_on(diag, &q->diag, q->status);
   return q->status;
 }
 

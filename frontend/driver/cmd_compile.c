@@ -172,44 +172,39 @@ static int read_objective(arguments_t *args) {
   return usage_error("--objective is time, cost, memory or devices, not \"%s\"", optarg);
 }
 
-// "2s", "500ms", "2 min"; seconds without a unit.
-static bool read_seconds(const char *text, double *out) {
-  static const struct {
-    const char *name;
-    double seconds;
-  } units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"min", 60}, {"h", 3600}};
+typedef struct unit_s {
+  const char *name;
+  double size;
+} unit_t;
+
+static bool read_quantity(const char *text, const unit_t *units, size_t num_units, double *out) {
   char *end;
   const double number = strtod(text, &end);
   if (end == text || !isfinite(number) || number <= 0) return false;
   end += strspn(end, " ");
-  for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
+  for (size_t i = 0; i < num_units; i++)
     if (strcmp(end, units[i].name) == 0) {
-      *out = number * units[i].seconds;
+      *out = number * units[i].size;
       return true;
     }
   return false;
 }
 
+// "2s", "500ms", "2 min"; seconds without a unit.
+static bool read_seconds(const char *text, double *out) {
+  static const unit_t units[] = {{"", 1},      {"s", 1},    {"ms", 1e-3},
+                                 {"us", 1e-6}, {"min", 60}, {"h", 3600}};
+  return read_quantity(text, units, sizeof(units) / sizeof(*units), out);
+}
+
 // "16GB", "24 GiB", "5e8"; bytes without a unit.
 static bool read_bytes(const char *text, double *out) {
-  static const struct {
-    const char *name;
-    double bytes;
-  } units[] = {{"", 1},          {"B", 1},
-               {"kB", 1e3},      {"MB", 1e6},
-               {"GB", 1e9},      {"TB", 1e12},
-               {"KiB", 1 << 10}, {"MiB", 1 << 20},
-               {"GiB", 1 << 30}, {"TiB", 1024. * (1 << 30)}};
-  char *end;
-  const double number = strtod(text, &end);
-  if (end == text || !isfinite(number) || number <= 0) return false;
-  end += strspn(end, " ");
-  for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
-    if (strcmp(end, units[i].name) == 0) {
-      *out = number * units[i].bytes;
-      return true;
-    }
-  return false;
+  static const unit_t units[] = {{"", 1},          {"B", 1},
+                                 {"kB", 1e3},      {"MB", 1e6},
+                                 {"GB", 1e9},      {"TB", 1e12},
+                                 {"KiB", 1 << 10}, {"MiB", 1 << 20},
+                                 {"GiB", 1 << 30}, {"TiB", 1024. * (1 << 30)}};
+  return read_quantity(text, units, sizeof(units) / sizeof(*units), out);
 }
 
 static bool is_pass(const char *name) { return ptc_pass_find(name) != NULL; }
@@ -342,6 +337,12 @@ static const char *default_output(const ptc_module_t *module, const char *file,
   return ptc_arena_printf(arena, "%.*s.plan", (int)(suffix ? len - 4 : len), base);
 }
 
+// Errors of the kernels themselves, not of a compiler that is missing.
+static bool is_of_kernels(const char *id) {
+  return strcmp(id, "compile-failed") == 0 || strcmp(id, "nvrtc-failed") == 0 ||
+         strcmp(id, "nvrtc-crashed") == 0;
+}
+
 // Fills the cache, so that the first run starts at once. Without a compiler that is left to the run (|out_left|).
 static ptc_status_t build_objects(ptc_module_t *module, const ptc_emitted_t *emitted, bool quiet,
                                   bool *out_left) {
@@ -359,21 +360,16 @@ static ptc_status_t build_objects(ptc_module_t *module, const ptc_emitted_t *emi
                                        &options, &objects);
   ptc_kernel_objects_destroy(objects);
   ptc_cuda_images_deinit(&images);
+  bool failed = false;
   for (int64_t i = 0; i < diag.num_items; i++) {
-    const ptc_diagnostic_t *item = &diag.items[i];
-    const char *id = item->id ? item->id : "";
-    const bool left = strcmp(id, "compile-failed") != 0 && strcmp(id, "nvrtc-failed") != 0 &&
-                      strcmp(id, "nvrtc-crashed") != 0;
-    if (item->severity == PTC_NOTE)
-      ptc_note(module->diag, item->loc, "%s", item->message);
-    else if (left)
-      ptc_warning(module->diag, item->loc, item->id, "%s", item->message);
-    else
-      ptc_error(module->diag, item->loc, status, item->id, "%s", item->message);
-    if (!left || item->severity != PTC_ERROR) continue;
-    status = PTC_OK;
-    *out_left = true;
+    ptc_diagnostic_t *item = &diag.items[i];
+    if (item->severity != PTC_ERROR) continue;
+    *out_left |= !is_of_kernels(item->id);
+    failed |= is_of_kernels(item->id);
+    if (!is_of_kernels(item->id)) item->severity = PTC_WARNING;
   }
+  ptc_diag_pass_on(module->diag, &diag, status);
+  if (*out_left && !failed) status = PTC_OK;
   ptc_diag_deinit(&diag);
   return status;
 }

@@ -59,17 +59,9 @@ static int32_t speaker(const rank_t *ranks, int32_t world) {
 }
 
 static void hand_over(ptc_diag_t *to, const rank_t *rank, int32_t number) {
-  for (int64_t i = 0; i < rank->diag.num_items; i++) {
-    const ptc_diagnostic_t *item = &rank->diag.items[i];
-    switch (item->severity) {
-      case PTC_ERROR:
-        (void)ptc_error(to, item->loc, rank->status, item->id, "%s", item->message);
-        if (number > 0) ptc_note(to, (ptc_loc_t){0}, "on rank %" PRId32, number);
-        break;
-      case PTC_WARNING: ptc_warning(to, item->loc, item->id, "%s", item->message); break;
-      case PTC_NOTE: ptc_note(to, item->loc, "%s", item->message); break;
-    }
-  }
+  ptc_diag_pass_on(to, &rank->diag, rank->status);
+  if (number > 0 && rank->diag.num_errors > 0)
+    ptc_note(to, (ptc_loc_t){0}, "on rank %" PRId32, number);
 }
 
 // --- all together

@@ -107,6 +107,20 @@ void ptc_note(ptc_diag_t *diag, ptc_loc_t loc, const char *format, ...) {
   va_end(args);
 }
 
+void ptc_diag_pass_on(ptc_diag_t *diag, const ptc_diag_t *from, ptc_status_t status) {
+  for (int64_t i = 0; i < from->num_items; i++) {
+    const ptc_diagnostic_t *item = &from->items[i];
+    if (!item->message) continue;  // marks a dropped error
+    switch (item->severity) {
+      case PTC_ERROR:
+        (void)ptc_error(diag, item->loc, status, item->id, "%s", item->message);
+        break;
+      case PTC_WARNING: ptc_warning(diag, item->loc, item->id, "%s", item->message); break;
+      case PTC_NOTE: ptc_note(diag, item->loc, "%s", item->message); break;
+    }
+  }
+}
+
 // Bytes of the printable UTF-8 character at |text|; 0 for anything that should not reach a terminal:
 // control characters, the C1 controls among them, and bytes that are no UTF-8.
 static size_t printable_length(const char *text, size_t len) {

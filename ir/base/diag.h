@@ -54,6 +54,8 @@ void ptc_warning(ptc_diag_t *diag, ptc_loc_t loc, const char *id, const char *fo
 // Attaches a note to the latest error or warning. Dropped if that one was dropped.
 void ptc_note(ptc_diag_t *diag, ptc_loc_t loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+// Records what |from|, another sink, has collected; |status| goes with its errors.
+void ptc_diag_pass_on(ptc_diag_t *diag, const ptc_diag_t *from, ptc_status_t status);
 
 typedef enum ptc_diag_format_e { PTC_DIAG_TEXT, PTC_DIAG_JSON } ptc_diag_format_t;
 // Prints all diagnostics, in one write where `out` is unbuffered. Text: `file:line:col: error: message [id]`, the line, a caret.

@@ -184,19 +184,6 @@ static void leave_to_dp(ptc_planner_t *p, ptc_module_t *module) {
   p->found.feasible = false;
 }
 
-// What |found| holds goes on to the module's own diagnostics.
-static void pass_on(ptc_module_t *module, const ptc_diag_t *found, ptc_status_t status) {
-  for (int64_t i = 0; i < found->num_items; i++) {
-    const ptc_diagnostic_t *item = &found->items[i];
-    if (item->severity == PTC_NOTE)
-      ptc_note(module->diag, item->loc, "%s", item->message);
-    else if (item->severity == PTC_WARNING)
-      ptc_warning(module->diag, item->loc, item->id, "%s", item->message);
-    else
-      ptc_error(module->diag, item->loc, status, item->id, "%s", item->message);
-  }
-}
-
 static bool has_id(const ptc_diag_t *diag, const char *id) {
   for (int64_t i = 0; i < diag->num_items; i++)
     if (diag->items[i].id && strcmp(diag->items[i].id, id) == 0) return true;
@@ -238,7 +225,7 @@ static ptc_status_t choose(ptc_planner_t *p, ptc_module_t *module, ptc_diag_t *f
     leave_to_dp(p, module);
     return PTC_OK;
   }
-  pass_on(module, found, status);
+  ptc_diag_pass_on(module->diag, found, status);
   return status;
 }
 

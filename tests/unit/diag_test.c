@@ -138,6 +138,26 @@ static void test_one_write(void) {
   close(ends[0]);
 }
 
+static void test_passed_on(void) {
+  ptc_diag_t from, to;
+  ptc_diag_init(&from);
+  ptc_diag_init(&to);
+  from.max_errors = 1;
+  ptc_warning(&from, at_1_1, "slow", "slow at 100 %%");
+  ptc_note(&from, at_1_1, "because");
+  ptc_error(&from, at_3_5, PTC_IO, "no-file", "no file %s", "\"%s\"");
+  ptc_error(&from, at_1_1, PTC_IO, "no-file", "beyond the limit");
+  ptc_diag_pass_on(&to, &from, PTC_IO);
+  CU_ASSERT_EQUAL_FATAL(to.num_items, 3);
+  CU_ASSERT_EQUAL(to.num_errors, 1);
+  char *before = printed(&from, PTC_DIAG_JSON, false), *after = printed(&to, PTC_DIAG_JSON, false);
+  CU_ASSERT_NOT_EQUAL(strstr(before, after), NULL);
+  free(before);
+  free(after);
+  ptc_diag_deinit(&from);
+  ptc_diag_deinit(&to);
+}
+
 static void test_exit_codes(void) {
   CU_ASSERT_EQUAL(ptc_status_exit_code(PTC_OK), 0);
   CU_ASSERT_EQUAL(ptc_status_exit_code(PTC_INVALID_INPUT), 1);
@@ -148,10 +168,9 @@ static void test_exit_codes(void) {
   CU_ASSERT_EQUAL(ptc_status_exit_code(PTC_DEVICE), 4);
 }
 
-static const unit_test_t tests[] = {{"formats", test_text},
-                                    {"repeats", test_repeats},
-                                    {"limit", test_limit},
-                                    {"hostile bytes", test_hostile_bytes},
-                                    {"one write", test_one_write},
-                                    {"exit codes", test_exit_codes}};
+static const unit_test_t tests[] = {
+    {"formats", test_text},         {"repeats", test_repeats},
+    {"limit", test_limit},          {"hostile bytes", test_hostile_bytes},
+    {"one write", test_one_write},  {"passed on", test_passed_on},
+    {"exit codes", test_exit_codes}};
 UNIT_MAIN("diag", tests)
