@@ -158,7 +158,13 @@ static bool parts_sequences(const ptc_layout_t *l) {
   return cp == 1 || l->work->tokens_per_sample >= cp;
 }
 
-static void allocate(ptc_layout_t *l) {
+void ptc_layout_make_numbers(ptc_layout_t *l) {
+  const size_t values = (size_t)l->p->num_values + 1;
+  l->value_bytes = ptc_arena_alloc_raw(l->arena, values * sizeof(double));
+  l->used_bytes = ptc_arena_alloc_raw(l->arena, values * sizeof(double));
+}
+
+void ptc_layout_make_room(ptc_layout_t *l) {
   const int32_t values = l->p->num_values;
   l->axes = PTC_ARENA_ARRAY(l->arena, ptc_laid_t, l->p->num_dims + 1);
   l->partial = PTC_ARENA_ARRAY(l->arena, uint16_t, values + 1);
@@ -172,14 +178,13 @@ static void allocate(ptc_layout_t *l) {
   l->sizes = ptc_arena_alloc(l->arena, (size_t)(l->p->num_sizes + 1) * sizeof(*l->sizes));
   l->by_micro = PTC_ARENA_ARRAY(l->arena, uint16_t, l->p->num_sizes + 1);
   l->waits = PTC_ARENA_ARRAY(l->arena, uint8_t, l->p->num_groups + 1);
-  l->params = PTC_ARENA_ARRAY(l->arena, ptc_lay_t, l->w->num_params + 1);
-  l->value_bytes = ptc_arena_alloc_raw(l->arena, (size_t)(values + 1) * sizeof(double));
-  l->used_bytes = ptc_arena_alloc_raw(l->arena, (size_t)(values + 1) * sizeof(double));
   l->cap_cache = 2 * values + 64;
   l->cap_targets = l->cap_nets = values + 64;
   l->cache = ptc_arena_alloc_raw(l->arena, (size_t)l->cap_cache * sizeof(*l->cache));
   l->targets = ptc_arena_alloc_raw(l->arena, (size_t)l->cap_targets * sizeof(*l->targets));
   l->nets = ptc_arena_alloc_raw(l->arena, (size_t)l->cap_nets * sizeof(*l->nets));
+  for (int32_t i = 0; i < l->w->num_params; i++)
+    if (l->p->param_values[i] >= 0) ptc_lay_set(l, l->p->param_values[i], &l->params[i]);
 }
 
 // FNV-1a.
@@ -222,12 +227,8 @@ bool ptc_layout_begin(ptc_layout_t *l, const char **out_reason) {
     return false;
   }
   set_axes(l, l->work->batch / together);
-  allocate(l);
-  if (!lay_params(l)) {
-    *out_reason = "tp would have too many parts";
-    return false;
-  }
-  for (int32_t i = 0; i < l->w->num_params; i++)
-    if (l->p->param_values[i] >= 0) ptc_lay_set(l, l->p->param_values[i], &l->params[i]);
-  return true;
+  l->params = PTC_ARENA_ARRAY(l->arena, ptc_lay_t, l->w->num_params + 1);
+  if (lay_params(l)) return true;
+  *out_reason = "tp would have too many parts";
+  return false;
 }

@@ -1,5 +1,7 @@
 // Attention where the sequence lies on cp: the rules of passes/partition_attention.c on numbers, for cp_attention =
 // auto: heads move by all_to_all where that is less than to gather keys and values.
+#include <string.h>
+
 #include "passes/planner/layout_impl.h"
 
 enum { Q, KEY, VAL };  // the first operands
@@ -25,6 +27,13 @@ static bool lies_on_cp(ptc_laid_t axes) {
   return ptc_laid_set(axes) >> (PTC_REF_AXIS + PTC_AXIS_CP) & 1;
 }
 
+static ptc_laid_t without_cp(ptc_laid_t axes) {
+  ptc_laid_t rest = 0;
+  for (; axes; axes >>= 4)
+    if ((axes & 15) != PTC_REF_AXIS + PTC_AXIS_CP) rest = ptc_laid_append(rest, axes & 15);
+  return rest;
+}
+
 static bool is_sequence(const ptc_layout_t *l, const ptc_wvalue_t *v, int32_t d) {
   return l->w->is_sequence[l->w->dims[l->p->dims[v->dims + d]].name];
 }
@@ -39,8 +48,8 @@ static double global_bytes(const ptc_layout_t *l, const ptc_wvalue_t *v) {
 static bool moves_less(const ptc_layout_t *l, const ptc_wop_t *op) {
   const double q = global_bytes(l, operand(l, op, Q)), key = global_bytes(l, operand(l, op, KEY));
   const double val = global_bytes(l, operand(l, op, VAL));
-  const double cp = (double)l->size[PTC_REF_AXIS + PTC_AXIS_CP];
-  return (q + key + val + q / key * val) / cp < key + val;
+  const ptc_laid_t cp = PTC_REF_AXIS + PTC_AXIS_CP;
+  return ptc_lay_compare(l, q + key + val + q / key * val, &cp, 1, key + val) < 0;
 }
 
 bool ptc_lay_attention_way(const ptc_layout_t *l, const ptc_wop_t *op, ptc_lay_attention_t *out) {
@@ -64,17 +73,11 @@ bool ptc_lay_attention_way(const ptc_layout_t *l, const ptc_wop_t *op, ptc_lay_a
     if (is_sequence(l, q, d) && find_dim(l, op, KEY, f) < 0) out->rows = f;
     if (out->heads >= 0 || op->roles[f] != PTC_WROLE_KV_HEADS || find_dim(l, op, VAL, f) < 0)
       continue;
-    const int64_t others = ptc_laid_judged_size(l, axes) / (lies_on_cp(axes) ? cp : 1);
-    if (l->w->dims[l->p->dims[q->dims + d]].extent % (others * cp) == 0) out->heads = f;
+    if (ptc_lay_divides(l, l->w->dims[l->p->dims[q->dims + d]].extent, without_cp(axes),
+                        PTC_REF_AXIS + PTC_AXIS_CP))
+      out->heads = f;
   }
   return out->rows >= 0 && sequence && on_cp && out->heads >= 0 && moves_less(l, op);
-}
-
-static ptc_laid_t without_cp(ptc_laid_t axes) {
-  ptc_laid_t rest = 0;
-  for (; axes; axes >>= 4)
-    if ((axes & 15) != PTC_REF_AXIS + PTC_AXIS_CP) rest = ptc_laid_append(rest, axes & 15);
-  return rest;
 }
 
 void ptc_lay_attention_bare(const ptc_layout_t *l, const ptc_wop_t *op,
@@ -144,15 +147,17 @@ void ptc_lay_attention_nets(ptc_layout_t *l, const ptc_wop_t *op, const ptc_lay_
     if (home_of(op, a, r) < 0) continue;
     uint16_t set = 0;
     for (int32_t d = 0; d < y->num_dims; d++) set |= ptc_laid_set(axes[d]);
-    const ptc_lay_net_t net = {
+    ptc_lay_net_t net = {
         .kind = PTC_NET_ALL_TO_ALL,
         .axes = PTC_REF_AXIS + PTC_AXIS_CP,
-        .bytes = ptc_lay_elements(l, y, axes) * (double)ptc_dtype_bytes((ptc_dtype_t)y->dtype),
         .by_micro = set >> PTC_REF_MICRO & 1,
         .times = op->block > 1 ? ptc_lay_turns(l, op->block) : 1,
         .piece = op->piece,
         .phase = op->phase,
-        .op = op};
+        .op = op,
+        .value = op->results + r,
+        .each = (double)ptc_dtype_bytes((ptc_dtype_t)y->dtype)};
+    memcpy(net.buffer, axes, sizeof(*axes) * (size_t)y->num_dims);
     ptc_lay_add_net(l, &net);
   }
 }

@@ -173,11 +173,25 @@ static void add_second(ptc_form_t *form, ptc_arena_t *arena, ptc_layout_t *l, in
   }
 }
 
-static ptc_status_t fill(ptc_form_t *form, ptc_arena_t *arena, ptc_layout_t *l) {
+// Where all values lie; false: nowhere.
+static bool lay_values(ptc_layout_t *l, ptc_patterns_t *patterns) {
+  if (patterns && ptc_patterns_find(patterns, l)) return true;
+  ptc_lay_log_t log = {.arena = l->arena};
+  if (patterns) l->log = &log;
+  ptc_layout_make_room(l);
+  const bool ok = ptc_layout_infer(l);
+  if (ok && patterns) ptc_patterns_keep(patterns, l);
+  l->log = NULL;
+  return ok;
+}
+
+static ptc_status_t fill(ptc_form_t *form, ptc_arena_t *arena, ptc_patterns_t *patterns,
+                         ptc_layout_t *l) {
   if (!l->p->has_micro) return PTC_OK;
   const char *reason;
   if (!ptc_layout_begin(l, &reason)) return PTC_INFEASIBLE;
-  if (!ptc_layout_infer(l)) return *l->depends ? PTC_OK : PTC_INFEASIBLE;
+  if (!lay_values(l, patterns)) return *l->depends ? PTC_OK : PTC_INFEASIBLE;
+  ptc_layout_make_numbers(l);
   form->any_dp = !*l->depends && all_on_dp(l);
   const int32_t num_nets = l->num_nets;
   ptc_work_pieces_t pieces = {0};
@@ -192,8 +206,9 @@ static ptc_status_t fill(ptc_form_t *form, ptc_arena_t *arena, ptc_layout_t *l) 
   return PTC_OK;
 }
 
-ptc_status_t ptc_layout_form(const ptc_work_t *work, ptc_arena_t *arena, const ptc_choice_t *choice,
-                             ptc_save_profile_t profile, ptc_form_t **out) {
+ptc_status_t ptc_layout_form(const ptc_work_t *work, ptc_arena_t *arena, ptc_patterns_t *patterns,
+                             const ptc_choice_t *choice, ptc_save_profile_t profile,
+                             ptc_form_t **out) {
   const int64_t replicas = choice->size[PTC_AXIS_DP] * choice->size[PTC_AXIS_EP];
   *out = NULL;
   if (work->batch % replicas != 0) return PTC_INFEASIBLE;
@@ -210,7 +225,7 @@ ptc_status_t ptc_layout_form(const ptc_work_t *work, ptc_arena_t *arena, const p
                     .arena = &scratch,
                     .depends = &depends,
                     .p = &work->impl->programs[choice->recompute]};
-  const ptc_status_t status = fill(form, arena, &l);
+  const ptc_status_t status = fill(form, arena, patterns, &l);
   ptc_arena_deinit(&scratch);
   return status;
 }

@@ -14,8 +14,9 @@ typedef struct ptc_lay_s {
 typedef struct ptc_lay_step_s {
   ptc_net_kind_t kind;  // PTC_NUM_NET_KINDS: the part of a value that a device has anyway
   ptc_laid_t axes;
-  double bytes;  // the whole buffer, as nccl-tests count it: of all_gather what each has afterwards
-  bool by_micro;  // they grow with the micro-batch
+  // How the whole buffer lies, as nccl-tests count it: of all_gather what each has afterwards.
+  ptc_laid_t buffer[PTC_MAX_DIMS];
+  bool by_micro;  // it grows with the micro-batch
   ptc_lay_t after;
 } ptc_lay_step_t;
 enum { PTC_LAY_MAX_STEPS = 48 };
@@ -30,6 +31,11 @@ typedef struct ptc_lay_net_s {
   int32_t piece;
   ptc_work_phase_t phase;
   const ptc_wop_t *op;  // that needs it
+  // What |bytes| are made of: the elements of a value that lies so, but for the dims of a set, times so many bytes.
+  int32_t value;
+  uint32_t without;
+  double each;
+  ptc_laid_t buffer[PTC_MAX_DIMS];
 } ptc_lay_net_t;
 
 // What a value was brought to already.
@@ -38,6 +44,31 @@ typedef struct ptc_lay_built_s {
   bool of_view;  // a view of it was
   ptc_lay_t lay;
 } ptc_lay_built_t;
+
+// A number that decided how something lies: whether |extent| is a multiple of the size of |axes|, or whether |left| over
+// that size is more or less than |right|.
+typedef struct ptc_lay_test_s {
+  ptc_laid_t axes;
+  int8_t outcome;
+  int64_t extent;  // 0: the other question
+  double left, right;
+} ptc_lay_test_t;
+
+// A dim of an op whose sizes are kept.
+typedef struct ptc_lay_dim_s {
+  int32_t size, role;
+  int64_t extent;
+  ptc_laid_t axes;
+} ptc_lay_dim_t;
+
+// All that sizes of axes had a say in, while values were laid out.
+typedef struct ptc_lay_log_s {
+  ptc_arena_t *arena;
+  ptc_lay_test_t *tests;
+  ptc_lay_dim_t *dims;  // of a size the latest ones count
+  int32_t num_tests, cap_tests, num_dims, cap_dims;
+  bool lost;  // something was too long to be noted
+} ptc_lay_log_t;
 
 typedef struct ptc_layout_s {
   const ptc_work_t *work;
@@ -71,6 +102,7 @@ typedef struct ptc_layout_s {
   ptc_lay_net_t *nets;
   int32_t num_cache, cap_cache, num_targets, cap_targets, num_nets, cap_nets;
   bool overflow;
+  ptc_lay_log_t *log;  // NULL: nobody asks
 } ptc_layout_t;
 
 // --- words of axes
@@ -119,6 +151,10 @@ static inline uint16_t ptc_lay_overlap(const ptc_layout_t *l, uint16_t set) {
 // --- layout.c
 // The axes, the layouts of the parameters. False, with a reason, where the choice does not fit.
 bool ptc_layout_begin(ptc_layout_t *l, const char **out_reason);
+// Makes room for how the other values lie.
+void ptc_layout_make_room(ptc_layout_t *l);
+// Room for what ptc_layout_measure finds.
+void ptc_layout_make_numbers(ptc_layout_t *l);
 // Executions of a block of a repeat per turn of the outermost repeat around it.
 double ptc_lay_turns(const ptc_layout_t *l, int32_t block);
 // Elements of one instance on a device.
@@ -176,12 +212,28 @@ void ptc_lay_attention_nets(ptc_layout_t *l, const ptc_wop_t *op, const ptc_lay_
 // The steps from one layout of |value| to the other; -1: there are none.
 int32_t ptc_lay_plan(const ptc_layout_t *l, const ptc_wvalue_t *value, const ptc_lay_t *from,
                      const ptc_lay_t *to, ptc_lay_step_t *steps);
+// Adds |net|, with its bytes.
 void ptc_lay_add_net(ptc_layout_t *l, const ptc_lay_net_t *net);
+double ptc_lay_net_bytes(const ptc_layout_t *l, const ptc_lay_net_t *net);
 // Brings |value| to |to| for |use|. |times|: per turn of the piece.
 bool ptc_lay_use(ptc_layout_t *l, int32_t value, const ptc_lay_t *to, const ptc_wop_t *use);
 
 // The bytes on a device of what the latest use of |value| takes.
 double ptc_lay_used_bytes(const ptc_layout_t *l, int32_t value);
+
+// --- layout_patterns.c
+// Whether |extent| is a multiple of the size of |axes| times that of |ref| (0: 1).
+bool ptc_lay_divides(const ptc_layout_t *l, int64_t extent, ptc_laid_t axes, int32_t ref);
+// Whether |left| over the size of all |axes| is more (1), less (-1) or the same as |right|.
+int ptc_lay_compare(const ptc_layout_t *l, double left, const ptc_laid_t *axes, int32_t count,
+                    double right);
+// A dim of sizes[|size|].
+void ptc_lay_log_dim(const ptc_layout_t *l, int32_t size, int32_t role, int64_t extent,
+                     ptc_laid_t axes);
+// Between ptc_layout_begin and ptc_layout_infer: takes how values lie from a choice before. False: there is none like it.
+bool ptc_patterns_find(const ptc_patterns_t *patterns, ptc_layout_t *l);
+// Keeps how values lie, for choices to come. |l|->log is what was noted on the way.
+void ptc_patterns_keep(ptc_patterns_t *patterns, const ptc_layout_t *l);
 
 // --- layout_infer.c
 // All values of the program, and the collectives. False where the program cannot be split so.

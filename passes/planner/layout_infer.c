@@ -213,24 +213,23 @@ static void note_gathered(ptc_layout_t *l, int32_t number, const ptc_lay_t *to) 
 // The rows that a split form exchanges.
 static void add_rows(ptc_layout_t *l, const ptc_wop_t *op, const ptc_lay_t *operands) {
   const ptc_wvalue_t *x = &l->p->values[op->operands[0]];
-  ptc_laid_t along = 0;
-  double rows = 1;
-  bool by_micro = false;
+  ptc_lay_net_t net = {.kind = PTC_NET_ALL_REDUCE,
+                       .times = op->block > 1 ? ptc_lay_turns(l, op->block) : 1,
+                       .piece = op->piece,
+                       .phase = op->phase,
+                       .op = op,
+                       .value = op->operands[0]};
   for (int32_t d = 0; d < x->num_dims; d++) {
+    net.buffer[d] = operands[0].axes[d];
     if (op->whole >> op->places[d] & 1) {
-      along = ptc_laid_append(along, operands[0].axes[d]);
-      continue;
+      net.axes = ptc_laid_append(net.axes, operands[0].axes[d]);
+      net.without |= UINT32_C(1) << d;
+    } else {
+      net.by_micro |= ptc_laid_by_micro(operands[0].axes[d]);
     }
-    const int64_t extent = l->w->dims[l->p->dims[x->dims + d]].extent;
-    const int64_t shards = ptc_laid_size(l, operands[0].axes[d]);
-    rows *= (double)((extent + shards - 1) / shards);
-    by_micro |= ptc_laid_by_micro(operands[0].axes[d]);
   }
-  const double times = op->block > 1 ? ptc_lay_turns(l, op->block) : 1;
   for (int32_t i = 0; i < op->split.num_rows; i++) {
-    const ptc_lay_net_t net = {PTC_NET_ALL_REDUCE, along, rows * (double)op->split.row_bytes[i],
-                               by_micro,           times, op->piece,
-                               op->phase,          op};
+    net.each = (double)op->split.row_bytes[i];
     ptc_lay_add_net(l, &net);
   }
 }
@@ -239,6 +238,7 @@ static void add_rows(ptc_layout_t *l, const ptc_wop_t *op, const ptc_lay_t *oper
 static void note_sizes(ptc_layout_t *l, const ptc_wop_t *op, const ptc_lay_t *operands) {
   int64_t *size = l->sizes[op->size];
   for (int i = 0; i < PTC_NUM_WROLES; i++) size[i] = 1;
+  ptc_lay_log_dim(l, op->size, PTC_NUM_WROLES, 1, 0);
   uint64_t seen = 0;
   l->by_micro[op->size] = 0;
   const int8_t *place = op->places;
@@ -250,6 +250,7 @@ static void note_sizes(ptc_layout_t *l, const ptc_wop_t *op, const ptc_lay_t *op
       const int64_t extent = l->w->dims[l->p->dims[v->dims + d]].extent;
       const int64_t shards = ptc_laid_size(l, operands[i].axes[d]);
       size[op->roles[*place]] *= (extent + shards - 1) / shards;
+      ptc_lay_log_dim(l, op->size, op->roles[*place], extent, operands[i].axes[d]);
       if (ptc_laid_by_micro(operands[i].axes[d]))
         l->by_micro[op->size] |= (uint16_t)(1u << op->roles[*place]);
     }

@@ -29,10 +29,12 @@ ptc_status_t ptc_layout_pieces(const ptc_work_t *work, ptc_arena_t *arena,
       .work = work, .w = work->impl, .choice = choice, .arena = arena, .depends = &depends};
   l.p = &work->impl->programs[choice->recompute];
   if (!ptc_layout_begin(&l, &out->reason)) return PTC_INFEASIBLE;
+  ptc_layout_make_room(&l);
   if (!ptc_layout_infer(&l)) {
     out->reason = "an op cannot be split so";
     return PTC_INFEASIBLE;
   }
+  ptc_layout_make_numbers(&l);
   ptc_layout_measure(&l, profile, out);
   return l.overflow ? PTC_INFEASIBLE : PTC_OK;
 }

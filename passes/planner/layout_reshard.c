@@ -1,4 +1,6 @@
 // From one layout of a value to another: the steps of passes/partition_reshard.c on numbers.
+#include <string.h>
+
 #include "passes/planner/layout_impl.h"
 
 typedef struct planner_s {
@@ -12,15 +14,14 @@ typedef struct planner_s {
 
 static void add_step(planner_t *s, ptc_net_kind_t kind, ptc_laid_t axes) {
   if (s->count == PTC_LAY_MAX_STEPS) return;
-  const double bytes = ptc_lay_elements(s->l, s->value, s->now.axes) *
-                       (double)ptc_dtype_bytes((ptc_dtype_t)s->value->dtype);
   ptc_lay_step_t *step = &s->steps[s->count++];
   step->kind = kind;
   step->axes = axes;
-  step->bytes = bytes;
   step->by_micro = false;
-  for (int32_t d = 0; d < s->value->num_dims; d++)
+  for (int32_t d = 0; d < s->value->num_dims; d++) {
+    step->buffer[d] = s->now.axes[d];
     step->by_micro |= ptc_laid_by_micro(s->now.axes[d]);
+  }
 }
 
 // The step that was added last has been taken.
@@ -28,8 +29,7 @@ static void end_step(planner_t *s) {
   ptc_lay_step_t *step = &s->steps[s->count - 1];
   step->after = s->now;
   if (step->kind == PTC_NET_ALL_GATHER)
-    step->bytes = ptc_lay_elements(s->l, s->value, s->now.axes) *
-                  (double)ptc_dtype_bytes((ptc_dtype_t)s->value->dtype);
+    memcpy(step->buffer, s->now.axes, sizeof(*step->buffer) * (size_t)s->value->num_dims);
 }
 
 static void drop(planner_t *s, uint16_t set) {
@@ -162,7 +162,21 @@ void ptc_lay_add_net(ptc_layout_t *l, const ptc_lay_net_t *net) {
     l->overflow = true;
     return;
   }
-  l->nets[l->num_nets++] = *net;
+  l->nets[l->num_nets] = *net;
+  l->nets[l->num_nets++].bytes = ptc_lay_net_bytes(l, net);
+}
+
+double ptc_lay_net_bytes(const ptc_layout_t *l, const ptc_lay_net_t *net) {
+  const ptc_wvalue_t *value = &l->p->values[net->value];
+  if (!net->without) return ptc_lay_elements(l, value, net->buffer) * net->each;
+  double elements = 1;
+  for (int32_t d = 0; d < value->num_dims; d++) {
+    if (net->without >> d & 1) continue;
+    const int64_t extent = l->w->dims[l->p->dims[value->dims + d]].extent;
+    const int64_t shards = ptc_laid_size(l, net->buffer[d]);
+    elements *= (double)((extent + shards - 1) / shards);
+  }
+  return elements * net->each;
 }
 
 // Whether the list that begins at |at| has |to|.
@@ -241,9 +255,12 @@ bool ptc_lay_use(ptc_layout_t *l, int32_t number, const ptc_lay_t *to, const ptc
     shared = false;
     note_built(l, number, &steps[i].after);
     if (steps[i].kind == PTC_NUM_NET_KINDS || ptc_laid_size(l, steps[i].axes) == 1) continue;
-    ptc_lay_net_t net = {.kind = steps[i].kind, .axes = steps[i].axes};
-    net.bytes = steps[i].bytes;
-    net.by_micro = steps[i].by_micro;
+    ptc_lay_net_t net = {.kind = steps[i].kind,
+                         .axes = steps[i].axes,
+                         .by_micro = steps[i].by_micro,
+                         .value = number,
+                         .each = (double)ptc_dtype_bytes((ptc_dtype_t)value->dtype)};
+    memcpy(net.buffer, steps[i].buffer, sizeof(*net.buffer) * (size_t)value->num_dims);
     place_net(l, value, use, &net);
     ptc_lay_add_net(l, &net);
     if (value->def && value->def->group >= 0 && value->def->group == use->group)

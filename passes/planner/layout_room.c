@@ -38,7 +38,6 @@ static uint32_t data_axes(const ptc_layout_t *l, uint16_t partial) {
 // The sum over tp that the optimizer needs, once per step: of the gradient as it lies to the parameter's layout.
 static void sum_gradient(ptc_layout_t *l, const ptc_wgrad_t *grad) {
   const ptc_wvalue_t *value = &l->p->values[grad->value];
-  ptc_wvalue_t wide = *value;
   ptc_lay_t from, to = {0};
   ptc_lay_get(l, grad->value, &from);
   from.partial &= l->device & (uint16_t)~l->data;
@@ -46,19 +45,20 @@ static void sum_gradient(ptc_layout_t *l, const ptc_wgrad_t *grad) {
   for (int32_t d = 0; d < value->num_dims; d++)
     if (grad->dims[d] >= 0) to.axes[d] = l->params[grad->param].axes[grad->dims[d]];
   if (ptc_lay_equal(&from, &to, value->num_dims)) return;
-  wide.dtype = grad->bytes == 8 ? PTC_F64 : grad->bytes == 4 ? PTC_F32 : PTC_BF16;
+  const ptc_dtype_t dtype = grad->bytes == 8 ? PTC_F64 : grad->bytes == 4 ? PTC_F32 : PTC_BF16;
   ptc_lay_step_t steps[PTC_LAY_MAX_STEPS];
-  const int32_t count = ptc_lay_plan(l, &wide, &from, &to, steps);
+  const int32_t count = ptc_lay_plan(l, value, &from, &to, steps);
   for (int32_t i = 0; i < count; i++) {
     const double ranks = (double)ptc_laid_size(l, steps[i].axes);
     if (steps[i].kind == PTC_NUM_NET_KINDS || ranks == 1) continue;
-    const ptc_lay_net_t net = {
-        .kind = steps[i].kind,
-        .axes = steps[i].axes,
-        .bytes = steps[i].bytes,
-        .times = value->instances / (double)l->work->pieces[grad->piece].count,
-        .piece = grad->piece,
-        .phase = PTC_WORK_STEP};
+    ptc_lay_net_t net = {.kind = steps[i].kind,
+                         .axes = steps[i].axes,
+                         .times = value->instances / (double)l->work->pieces[grad->piece].count,
+                         .piece = grad->piece,
+                         .phase = PTC_WORK_STEP,
+                         .value = grad->value,
+                         .each = (double)ptc_dtype_bytes(dtype)};
+    memcpy(net.buffer, steps[i].buffer, sizeof(*net.buffer) * (size_t)value->num_dims);
     ptc_lay_add_net(l, &net);
   }
 }

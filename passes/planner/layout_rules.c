@@ -26,8 +26,7 @@ static void scatter_sequence(const ptc_layout_t *l, const ptc_wvalue_t *value, p
   for (int32_t d = 0; d < value->num_dims; d++) {
     const ptc_wdim_t *dim = &l->w->dims[l->p->dims[value->dims + d]];
     if (!l->w->is_sequence[dim->name] || ptc_laid_len(lay->axes[d]) >= PTC_LAID_MAX) continue;
-    const int64_t shards = ptc_laid_judged_size(l, lay->axes[d]) * l->size[ref];
-    if (dim->extent % shards != 0 && !(pads && !lay->axes[d])) continue;
+    if (!ptc_lay_divides(l, dim->extent, lay->axes[d], ref) && !(pads && !lay->axes[d])) continue;
     lay->axes[d] = ptc_laid_append(lay->axes[d], (ptc_laid_t)ref);
     return;
   }
@@ -111,18 +110,20 @@ static ceding_t find_ceding(const ptc_layout_t *l, const ptc_wop_t *op, const pt
   const ptc_wvalue_t *x = &l->p->values[op->operands[0]];
   if (x->weight) return (ceding_t){0};
   ceding_t c = {0};
-  int64_t shards = 1;
+  ptc_laid_t walked[PTC_MAX_DIMS];
+  int32_t num_walked = 0;
   double staying = global_bytes(l, &l->p->values[op->results]);
   for (int32_t d = 0; d < x->num_dims; d++) {
     const uint64_t bit = UINT64_C(1) << op->places[d];
     if (op->whole & bit)
-      shards *= ptc_laid_judged_size(l, lays[0].axes[d]), c.cedes |= bit;
+      walked[num_walked++] = lays[0].axes[d], c.cedes |= bit;
     else
       c.beside |= bit;
   }
   for (int32_t i = 1; i < op->num_operands; i++)
     staying += global_bytes(l, &l->p->values[op->operands[i]]);
-  if (global_bytes(l, x) / (double)shards > staying) return (ceding_t){0};
+  if (ptc_lay_compare(l, global_bytes(l, x), walked, num_walked, staying) > 0)
+    return (ceding_t){0};
   return c;
 }
 
@@ -222,7 +223,7 @@ static bool shape_fits(const ptc_layout_t *l, const ptc_wop_t *op, const factor_
     for (int32_t d = 0; d < y->num_dims; d++) {
       const int64_t extent = l->w->dims[l->p->dims[y->dims + d]].extent;
       if (to[d] >= 0 && extent == op->split_outer &&
-          extent % ptc_laid_judged_size(l, f[to[d]].axes) != 0)
+          !ptc_lay_divides(l, extent, f[to[d]].axes, 0))
         return false;
     }
   }
@@ -233,8 +234,7 @@ static bool shape_fits(const ptc_layout_t *l, const ptc_wop_t *op, const factor_
       if (!lays[0].axes[d]) continue;
       if (op->merge_inner >> at & 1) return false;
       const int64_t extent = l->w->dims[l->p->dims[x->dims + d]].extent;
-      if (at == op->merge_outer && extent % ptc_laid_judged_size(l, lays[0].axes[d]) != 0)
-        return false;
+      if (at == op->merge_outer && !ptc_lay_divides(l, extent, lays[0].axes[d], 0)) return false;
     }
   }
   return true;

@@ -19,7 +19,8 @@ int32_t ptc_search_divisors(int64_t n, int64_t *out) {
 static ptc_form_t *make_form(ptc_search_t *s, const ptc_choice_t *choice, ptc_arena_t *arena) {
   ptc_form_t *form;
   s->out->layouts++;
-  return ptc_layout_form(s->work, arena, choice, s->stack->saves, &form) == PTC_OK ? form : NULL;
+  if (!s->patterns) s->patterns = ptc_patterns_new(arena);
+  return ptc_layout_form(s->work, arena, s->patterns, choice, s->stack->saves, &form) == PTC_OK ? form : NULL;
 }
 
 ptc_form_t *ptc_search_form(ptc_search_t *s, const ptc_choice_t *choice) {
@@ -65,6 +66,7 @@ void ptc_search_end_forms(ptc_search_t *s) {
     for (ptc_kept_form_t *f = s->forms[i]; f; f = f->next)
       if (f->form) ptc_form_end(f->form);
   memset(s->forms, 0, sizeof(s->forms));
+  s->patterns = NULL;
   ptc_arena_deinit(&s->form_arena);
 }
 

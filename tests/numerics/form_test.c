@@ -79,7 +79,7 @@ static void compare(const plan_model_t *m, const char *name, void *arg) {
       (ptc_save_profile_t)(unit_random(seed) % PTC_NUM_SAVE_PROFILES);
   ptc_arena_t arena = {0};
   ptc_form_t *form;
-  const bool ok = ptc_layout_form(m->work, &arena, &choice, profile, &form) == PTC_OK;
+  const bool ok = ptc_layout_form(m->work, &arena, NULL, &choice, profile, &form) == PTC_OK;
   for (choice.micro_batch = 1; choice.micro_batch <= m->work->batch; choice.micro_batch++) {
     ptc_arena_t scratch = {0};
     ptc_work_pieces_t direct;
