@@ -241,11 +241,14 @@ typedef struct between_s {
 } between_t;
 
 static double mix(const between_t *b, double first, double second) {
-  return first == second ? first : first + (second - first) * (double)b->steps / (double)b->span;
+  if (first == second) return first;
+  const double more = (second - first) * (double)b->steps;
+  return first + (b->span == 1 ? more : more / (double)b->span);
 }
 
 static int64_t mix_int(const between_t *b, int64_t first, int64_t second) {
-  return first == second ? first : first + (second - first) / b->span * b->steps;
+  if (first == second) return first;
+  return first + (b->span == 1 ? second - first : (second - first) / b->span) * b->steps;
 }
 
 static void mix_kernel(const between_t *b, const ptc_kernel_work_t *x, const ptc_kernel_work_t *y,

@@ -4,7 +4,7 @@
 #include "passes/planner/predict_stage.h"
 
 // Micro-batches whose saved values a stage holds at most, in parts of one stage's work (planners.md C8).
-static double in_flight(const ptc_predict_t *p, int64_t stage) {
+static inline double in_flight(const ptc_predict_t *p, int64_t stage) {
   const double m = (double)p->micro_batches, n = (double)p->num_stages;
   switch (p->choice->schedule) {
     case PTC_SCHEDULE_GPIPE: return m;
@@ -202,6 +202,7 @@ bool ptc_room_may_fit(const ptc_room_t *room, const ptc_stack_t *stack, const pt
   *out_again = 0;
   if (isinf(bytes) || room->turns == 0) return true;
   const double all = (bytes - room->fixed) / stack->allocator * (1 + 1e-9);
+  const double of_all = (double)room->turns, each = (double)choice->chunks;
   double most = 0, untouched = 0, gain = 0;
   for (int64_t s = 0; s < p.num_stages; s++) {
     const double flying = in_flight(&p, s);
@@ -212,9 +213,11 @@ bool ptc_room_may_fit(const ptc_room_t *room, const ptc_stack_t *stack, const pt
       temp = fmax(temp, room->end_temp[end]);
     }
     left -= temp;
-    const double turns = floor(left / (room->states + room->least * flying) + 1e-6);
-    if (left < 0 || turns < (double)choice->chunks) return false;
-    most += fmin(turns, (double)room->turns);
+    if (left < 0) return false;
+    const double turns = left / (room->states + room->least * flying) + 1e-6;
+    if (turns < each) return false;
+    most += turns < of_all ? (double)(int64_t)turns : of_all;
+    if (room->none == room->least) continue;  // nothing is gained
     const double whole = room->states + room->none * flying;
     untouched += left / whole;
     gain = fmax(gain, (room->none - room->least) * flying / whole);

@@ -235,9 +235,8 @@ static bool are_even(const ptc_search_t *s, int64_t turns, int64_t num_parts) {
 }
 
 static void try_chunks(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_choice_t choice,
-                       outlook_t outlooks[4]) {
+                       double hop, outlook_t outlooks[4]) {
   const int64_t pp = choice.size[PTC_AXIS_PP], num_parts = pp * choice.chunks;
-  const double hop = ptc_predict_hop(&layout->pieces, s->cluster, s->stack, &choice);
   const double seconds = least_of_schedule(s, layout, &choice, hop);
   if (ptc_search_hopeless(s, seconds)) return;
   if (!look_out(s, layout, &choice, seconds, outlooks)) return;
@@ -264,6 +263,7 @@ static const ptc_schedule_kind_t schedules[PTC_NUM_SCHEDULES] = {
 static void try_schedules(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_choice_t choice) {
   const int64_t pp = choice.size[PTC_AXIS_PP];
   const int64_t m = micro_batches(s, &choice), turns = ptc_pieces_turns(&layout->pieces);
+  double hops[2] = {-1, -1};  // with one chunk and several; below 0: not asked for yet
   outlook_t outlooks[4];
   measure_rooms(s, layout, choice, outlooks);
   s->parts_of = 0;
@@ -281,7 +281,9 @@ static void try_schedules(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc
       if (s->fixed->cuts && pp * v != s->fixed->num_cuts + 1) continue;
       if (s->fixed->most_parts > 0 && pp * v > s->fixed->most_parts) continue;
       choice.chunks = v;
-      try_chunks(s, layout, choice, outlooks);
+      double *hop = &hops[v > 1];
+      if (*hop < 0) *hop = ptc_predict_hop(&layout->pieces, s->cluster, s->stack, &choice);
+      try_chunks(s, layout, choice, *hop, outlooks);
     }
   }
 }
@@ -314,7 +316,7 @@ static void try_splits(ptc_search_t *s, const ptc_rough_t *rough) {
   const ptc_form_t *of_own = NULL;
   bool possible = false, serves_all;
   ptc_form_t *any = ptc_search_any_form(s, &rough->choice, &serves_all);
-  if (serves_all && !ptc_search_lay_out(s, any, true, &rough->choice, &own)) return;
+  if (serves_all && !ptc_search_recall(s, any, true, rough, &own)) return;
   for (int32_t i = 0; i < count; i++) {
     ptc_choice_t choice = rough->choice;
     choice.size[PTC_AXIS_PP] = depths[i];
@@ -336,7 +338,7 @@ static void try_splits(ptc_search_t *s, const ptc_rough_t *rough) {
       continue;
     }
     if (choice.size[PTC_AXIS_DP] == 1) {
-      if (ptc_search_lay_out(s, any, false, &rough->choice, &alone))
+      if (ptc_search_recall(s, any, false, rough, &alone))
         try_schedules(s, &alone, choice);
       continue;
     }

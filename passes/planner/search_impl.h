@@ -10,7 +10,8 @@ enum { PTC_MAX_DIVISORS = 512, PTC_FORM_BUCKETS = 256 };
 // A layout before it is needed again.
 typedef struct ptc_rough_s {
   ptc_choice_t choice;
-  double work;
+  double work, again;             // as in a timed layout
+  const ptc_piece_time_t *times;  // of its pieces
 } ptc_rough_t;
 
 // A layout: everything on which the times of pieces depend.
@@ -93,5 +94,8 @@ void ptc_search_end_forms(ptc_search_t *s);
 // the model does not allow it.
 bool ptc_search_lay_out(ptc_search_t *s, ptc_form_t *form, bool any_dp, const ptc_choice_t *choice,
                         ptc_timed_layout_t *out);
+// The same once more, of what was laid out with |form| as |rough| says: for splits of it.
+bool ptc_search_recall(ptc_search_t *s, ptc_form_t *form, bool any_dp, const ptc_rough_t *rough,
+                       ptc_timed_layout_t *out);
 
 #endif  // PTC_PASSES_PLANNER_SEARCH_IMPL_H_

@@ -121,3 +121,19 @@ bool ptc_search_lay_out(ptc_search_t *s, ptc_form_t *form, bool any_dp, const pt
   find_times(s, out);
   return true;
 }
+
+bool ptc_search_recall(ptc_search_t *s, ptc_form_t *form, bool any_dp, const ptc_rough_t *rough,
+                       ptc_timed_layout_t *out) {
+  const ptc_choice_t *choice = &rough->choice;
+  // Several kinds of nodes take times of their own.
+  if (s->cluster->num_groups > 1) return ptc_search_lay_out(s, form, any_dp, choice, out);
+  const ptc_work_pieces_t *pieces = ptc_form_memory_at(form, any_dp, choice->micro_batch);
+  if (!pieces) return false;
+  out->choice = *choice;
+  out->pieces = *pieces;
+  memcpy(out->times, rough->times, sizeof(*out->times) * (size_t)pieces->count);
+  out->work = rough->work;
+  out->again = rough->again;
+  out->floor = out->split_floor = 0;
+  return true;
+}

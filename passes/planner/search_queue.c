@@ -20,12 +20,19 @@ typedef struct family_s {
   int32_t at[3];  // numbers of tp, cp and ep among the divisors
 } family_t;
 
+// What a layout is remembered by.
+typedef struct laid_s {
+  double again;
+  ptc_piece_time_t times[];  // of its pieces
+} laid_t;
+
 typedef struct node_s {
   double bound;
   node_kind_t kind;
   int32_t micro;  // number of the micro-batch
   uint64_t order;
   const family_t *family;  // of a level: its tp alone
+  const laid_t *laid;      // of a layout
 } node_t;
 
 struct ptc_queue_s {
@@ -90,6 +97,14 @@ static bool too_large(const ptc_search_t *s, ptc_form_t *form, bool any_dp,
          ptc_predict_least_bytes(pieces, s->cluster, s->stack, choice, s->devices) > s->capacity;
 }
 
+static const laid_t *remember(ptc_search_t *s, const ptc_timed_layout_t *layout) {
+  const size_t bytes = sizeof(*layout->times) * (size_t)layout->pieces.count;
+  laid_t *laid = ptc_arena_alloc_raw(s->arena, sizeof(*laid) + bytes);
+  laid->again = layout->again;
+  memcpy(laid->times, layout->times, bytes);
+  return laid;
+}
+
 // Lays out micro-batch |micro| of |f|: a layout, and what its smaller ones take at least. Returns its floor for more ranks.
 static double add_micro(ptc_search_t *s, const family_t *f, int32_t micro, double bound) {
   const ptc_queue_t *q = s->queue;
@@ -103,7 +118,8 @@ static double add_micro(ptc_search_t *s, const family_t *f, int32_t micro, doubl
                    .kind = NODE_LAYOUT,
                    .micro = micro,
                    .order = order_of(f, micro),
-                   .family = f});
+                   .family = f,
+                   .laid = remember(s, &layout)});
   int32_t next = micro - 1;
   const int64_t samples = s->work->batch / choice.size[PTC_AXIS_EP];
   while (next >= 0 && samples % q->micros[next] != 0) next--;
@@ -337,7 +353,7 @@ bool ptc_search_next(ptc_search_t *s, ptc_rough_t *out) {
       case NODE_FAMILY: expand_family(s, node.family, node.bound); break;
       case NODE_MICRO: add_micro(s, node.family, node.micro, node.bound); break;
       case NODE_LAYOUT:
-        *out = (ptc_rough_t){node.family->choice, node.bound};
+        *out = (ptc_rough_t){node.family->choice, node.bound, node.laid->again, node.laid->times};
         out->choice.micro_batch = q->micros[node.micro];
         return true;
     }
