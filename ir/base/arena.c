@@ -64,6 +64,18 @@ static ptc_arena_chunk_t *new_chunk(const ptc_arena_t *arena, size_t size) {
   return chunk;
 }
 
+void ptc_arena_reset(ptc_arena_t *arena) {
+  ptc_arena_chunk_t *chunk = arena->chunks;
+  if (!chunk) return;
+  if (chunk->next) {  // one chunk for all of it
+    const size_t size = arena->used_bytes;
+    ptc_arena_deinit(arena);
+    arena->chunks = chunk = new_chunk(arena, size + size / 4);
+  }
+  chunk->used = 0;
+  arena->used_bytes = 0;
+}
+
 void *ptc_arena_alloc_raw(ptc_arena_t *arena, size_t num_bytes) {
   if (num_bytes > SIZE_MAX - CHUNK_BYTES - sizeof(ptc_arena_chunk_t)) ptc_oom(num_bytes);
   size_t size = (num_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;

@@ -16,6 +16,8 @@ typedef struct ptc_arena_s {
 void ptc_arena_init(ptc_arena_t *arena);
 // Frees all memory; the arena may be used again.
 void ptc_arena_deinit(ptc_arena_t *arena);
+// Forgets what is in it, and has room for as much again.
+void ptc_arena_reset(ptc_arena_t *arena);
 
 // Returns |num_bytes| zeroed bytes aligned to 16. Never NULL: see ptc_oom.
 void *ptc_arena_alloc(ptc_arena_t *arena, size_t num_bytes);

@@ -16,6 +16,23 @@ typedef struct lines_s {
   int32_t count;
 } lines_t;
 
+// Of a kernel, what a micro-batch has a part in; and of one that is not bound by memory.
+typedef struct sums_s {
+  double bytes, costly, unfused;
+} sums_t;
+
+typedef struct product_s {
+  int64_t batch, m, n, k, heads, kv_heads, rows, cols, qk_dim, v_dim;
+  double flops;
+} product_t;
+
+// At one of the two micro-batches.
+typedef struct numbers_s {
+  sums_t *sums;         // per kernel
+  product_t *products;  // of those that are not bound by memory
+  double *net_bytes;    // per collective
+} numbers_t;
+
 struct ptc_form_s {
   const ptc_work_t *work;
   ptc_save_profile_t profile;
@@ -26,8 +43,12 @@ struct ptc_form_s {
   ptc_work_pieces_t at_first, at_second;
   lines_t *peaks[2];  // per piece; forward, backward
   ptc_work_pieces_t out;
+  // In the order of pieces and phases. Forms of the same patterns have the same kernels in common, where each one writes
+  // its numbers.
   ptc_kernel_work_t *kernels;
   ptc_net_item_t *nets;
+  int32_t num_kernels, num_nets;
+  numbers_t numbers[2];
   ptc_arena_t own;  // of the latest layout of its own
 };
 
@@ -110,40 +131,87 @@ static void add_peaks(ptc_form_t *form, ptc_arena_t *arena, const ptc_layout_t *
   }
 }
 
-// Room for the kernels and collectives of |like|.
-static void make_room(const ptc_work_pieces_t *like, ptc_arena_t *arena,
-                      ptc_kernel_work_t **kernels, ptc_net_item_t **nets) {
-  int32_t num_kernels = 0, num_nets = 0;
-  for (int32_t i = 0; i < like->count; i++)
+static int32_t count_products(const ptc_form_t *form) {
+  int32_t count = 0;
+  for (int32_t i = 0; i < form->num_kernels; i++)
+    count += form->kernels[i].kind != PTC_KW_MEMORY;
+  return count;
+}
+
+static product_t product_of(const ptc_kernel_work_t *k) {
+  return (product_t){k->batch, k->m,    k->n,      k->k,     k->heads, k->kv_heads,
+                     k->rows,  k->cols, k->qk_dim, k->v_dim, k->flops};
+}
+
+// The numbers of |from|, which lie in a layout's own memory.
+static void keep_numbers(const ptc_form_t *form, ptc_arena_t *arena, const ptc_work_pieces_t *from,
+                         numbers_t *out) {
+  out->sums = ptc_arena_alloc_raw(arena, sizeof(*out->sums) * (size_t)(form->num_kernels + 1));
+  out->products =
+      ptc_arena_alloc_raw(arena, sizeof(*out->products) * (size_t)(count_products(form) + 1));
+  out->net_bytes =
+      ptc_arena_alloc_raw(arena, sizeof(*out->net_bytes) * (size_t)(form->num_nets + 1));
+  sums_t *sums = out->sums;
+  product_t *product = out->products;
+  double *bytes = out->net_bytes;
+  for (int32_t i = 0; i < from->count; i++)
     for (int phase = 0; phase < PTC_WORK_NUM_PHASES; phase++) {
-      const ptc_phase_work_t *work = ptc_piece_phase(&like->items[i], phase);
+      const ptc_phase_work_t *work = ptc_piece_phase(&from->items[i], phase);
+      for (int32_t k = 0; k < work->num_kernels; k++) {
+        const ptc_kernel_work_t *kernel = &work->kernels[k];
+        *sums++ = (sums_t){kernel->bytes, kernel->costly, kernel->unfused_bytes};
+        if (kernel->kind != PTC_KW_MEMORY) *product++ = product_of(kernel);
+      }
+      for (int32_t n = 0; n < work->num_nets; n++) *bytes++ = work->nets[n].bytes;
+    }
+}
+
+static void keep_items(ptc_arena_t *arena, const ptc_work_pieces_t *from, ptc_work_pieces_t *to) {
+  *to = *from;
+  to->items = ptc_arena_alloc_raw(arena, sizeof(*to->items) * (size_t)(from->count + 1));
+  memcpy(to->items, from->items, sizeof(*to->items) * (size_t)from->count);
+}
+
+static void count_items(ptc_form_t *form, const ptc_work_pieces_t *pieces) {
+  for (int32_t i = 0; i < pieces->count; i++)
+    for (int phase = 0; phase < PTC_WORK_NUM_PHASES; phase++) {
+      form->num_kernels += ptc_piece_phase(&pieces->items[i], phase)->num_kernels;
+      form->num_nets += ptc_piece_phase(&pieces->items[i], phase)->num_nets;
+    }
+}
+
+// Collectives, and kernels if none of the same are at hand.
+static void copy_items(ptc_form_t *form, const ptc_work_pieces_t *from, bool kernels) {
+  int32_t num_kernels = 0, num_nets = 0;
+  for (int32_t i = 0; i < from->count; i++)
+    for (int phase = 0; phase < PTC_WORK_NUM_PHASES; phase++) {
+      ptc_phase_work_t *work = ptc_piece_phase(&form->at_first.items[i], phase);
+      ptc_kernel_work_t *own = form->kernels + num_kernels;
+      ptc_net_item_t *nets = form->nets + num_nets;
+      if (kernels && work->num_kernels > 0)
+        memcpy(own, work->kernels, sizeof(*own) * (size_t)work->num_kernels);
+      if (work->num_nets > 0) memcpy(nets, work->nets, sizeof(*nets) * (size_t)work->num_nets);
+      work->kernels = own;
+      work->nets = nets;
       num_kernels += work->num_kernels;
       num_nets += work->num_nets;
     }
-  *kernels = ptc_arena_alloc_raw(arena, sizeof(**kernels) * (size_t)(num_kernels + 1));
-  *nets = ptc_arena_alloc_raw(arena, sizeof(**nets) * (size_t)(num_nets + 1));
 }
 
-// Out of a layout's own memory.
-static void keep(ptc_arena_t *arena, const ptc_work_pieces_t *from, ptc_work_pieces_t *to) {
-  ptc_kernel_work_t *kernels;
-  ptc_net_item_t *nets;
-  make_room(from, arena, &kernels, &nets);
-  *to = *from;
-  to->items = PTC_ARENA_ARRAY(arena, ptc_piece_t, from->count + 1);
-  for (int32_t i = 0; i < from->count; i++) {
-    to->items[i] = from->items[i];
-    for (int phase = 0; phase < PTC_WORK_NUM_PHASES; phase++) {
-      ptc_phase_work_t *work = ptc_piece_phase(&to->items[i], phase);
-      if (work->num_kernels)
-        memcpy(kernels, work->kernels, sizeof(*kernels) * (size_t)work->num_kernels);
-      if (work->num_nets) memcpy(nets, work->nets, sizeof(*nets) * (size_t)work->num_nets);
-      work->kernels = kernels;
-      work->nets = nets;
-      kernels += work->num_kernels;
-      nets += work->num_nets;
-    }
-  }
+static void keep_first(ptc_form_t *form, ptc_arena_t *arena, ptc_patterns_t *patterns,
+                       const ptc_layout_t *l, const ptc_work_pieces_t *pieces) {
+  count_items(form, pieces);
+  const size_t kernels = sizeof(*form->kernels) * (size_t)(form->num_kernels + 1);
+  form->nets = ptc_arena_alloc_raw(arena, sizeof(*form->nets) * (size_t)(form->num_nets + 1));
+  form->kernels = patterns ? ptc_patterns_kernels(patterns, l) : NULL;
+  const bool own = !form->kernels;
+  if (own) form->kernels = ptc_arena_alloc_raw(arena, kernels);
+  keep_items(arena, pieces, &form->at_first);
+  copy_items(form, pieces, own);
+  if (own && patterns) ptc_patterns_keep_kernels(patterns, l, form->kernels);
+  keep_numbers(form, arena, pieces, &form->numbers[0]);
+  form->numbers[1] = form->numbers[0];
+  keep_items(arena, &form->at_first, &form->out);
 }
 
 // The next micro-batch size above |first|, as far as the batch allows: its smallest prime factor times as large.
@@ -166,7 +234,8 @@ static void add_second(ptc_form_t *form, ptc_arena_t *arena, ptc_layout_t *l, in
   set_micro_batches(l, form->first, form->second);
   ptc_work_pieces_t pieces = {0};
   ptc_layout_measure(l, form->profile, &pieces);
-  keep(arena, &pieces, &form->at_second);
+  keep_numbers(form, arena, &pieces, &form->numbers[1]);
+  keep_items(arena, &pieces, &form->at_second);
   for (int back = 0; back < 2; back++) {
     form->peaks[back] = PTC_ARENA_ARRAY(arena, lines_t, form->out.count + 1);
     add_peaks(form, arena, l, back, lives[back]);
@@ -197,10 +266,7 @@ static ptc_status_t fill(ptc_form_t *form, ptc_arena_t *arena, ptc_patterns_t *p
   ptc_work_pieces_t pieces = {0};
   ptc_layout_measure(l, form->profile, &pieces);
   if (l->overflow) return PTC_INFEASIBLE;
-  keep(arena, &pieces, &form->at_first);
-  form->out = form->at_first;
-  form->out.items = PTC_ARENA_ARRAY(arena, ptc_piece_t, form->at_first.count + 1);
-  make_room(&form->at_first, arena, &form->kernels, &form->nets);
+  keep_first(form, arena, patterns, l, &pieces);
   if (!*l->depends && all_even(l)) form->second = next_size(l->size[PTC_REF_MICRO], 1);
   if (form->second > 0) add_second(form, arena, l, num_nets);
   return PTC_OK;
@@ -218,15 +284,15 @@ ptc_status_t ptc_layout_form(const ptc_work_t *work, ptc_arena_t *arena, ptc_pat
   *out = form;
   form->choice.micro_batch = 1;
   bool depends = false;
-  ptc_arena_t scratch = {0};
+  ptc_arena_t own = {0}, *scratch = patterns ? ptc_patterns_scratch(patterns) : &own;
   ptc_layout_t l = {.work = work,
                     .w = work->impl,
                     .choice = &form->choice,
-                    .arena = &scratch,
+                    .arena = scratch,
                     .depends = &depends,
                     .p = &work->impl->programs[choice->recompute]};
   const ptc_status_t status = fill(form, arena, patterns, &l);
-  ptc_arena_deinit(&scratch);
+  ptc_arena_deinit(&own);
   return status;
 }
 
@@ -251,9 +317,8 @@ static int64_t mix_int(const between_t *b, int64_t first, int64_t second) {
   return first + (b->span == 1 ? second - first : (second - first) / b->span) * b->steps;
 }
 
-static void mix_kernel(const between_t *b, const ptc_kernel_work_t *x, const ptc_kernel_work_t *y,
-                       ptc_kernel_work_t *out) {
-  *out = *x;
+static void mix_product(const between_t *b, const product_t *x, const product_t *y,
+                        ptc_kernel_work_t *out) {
   out->batch = mix_int(b, x->batch, y->batch);
   out->m = mix_int(b, x->m, y->m);
   out->n = mix_int(b, x->n, y->n);
@@ -262,28 +327,25 @@ static void mix_kernel(const between_t *b, const ptc_kernel_work_t *x, const ptc
   out->kv_heads = mix_int(b, x->kv_heads, y->kv_heads);
   out->rows = mix_int(b, x->rows, y->rows);
   out->cols = mix_int(b, x->cols, y->cols);
+  out->qk_dim = x->qk_dim;
+  out->v_dim = x->v_dim;
   out->flops = mix(b, x->flops, y->flops);
-  out->bytes = mix(b, x->bytes, y->bytes);
-  out->costly = mix(b, x->costly, y->costly);
-  out->unfused_bytes = mix(b, x->unfused_bytes, y->unfused_bytes);
 }
 
-static void mix_phases(const ptc_form_t *form, const between_t *b, int32_t piece,
-                       int32_t *num_kernels, int32_t *num_nets) {
-  for (int phase = 0; phase < PTC_WORK_NUM_PHASES; phase++) {
-    const ptc_phase_work_t *x = ptc_piece_phase(&form->at_first.items[piece], phase);
-    const ptc_phase_work_t *y = ptc_piece_phase(&form->at_second.items[piece], phase);
-    ptc_phase_work_t *out = ptc_piece_phase(&form->out.items[piece], phase);
-    out->kernels = form->kernels + *num_kernels;
-    out->nets = form->nets + *num_nets;
-    for (int32_t i = 0; i < x->num_kernels; i++)
-      mix_kernel(b, &x->kernels[i], &y->kernels[i], &form->kernels[(*num_kernels)++]);
-    for (int32_t i = 0; i < x->num_nets; i++) {
-      ptc_net_item_t *net = &form->nets[(*num_nets)++];
-      *net = x->nets[i];
-      net->bytes = mix(b, x->nets[i].bytes, y->nets[i].bytes);
-    }
+static void mix_numbers(ptc_form_t *form, const between_t *b) {
+  const numbers_t *x = &form->numbers[0], *y = &form->numbers[1];
+  int32_t product = 0;
+  for (int32_t i = 0; i < form->num_kernels; i++) {
+    ptc_kernel_work_t *out = &form->kernels[i];
+    out->bytes = mix(b, x->sums[i].bytes, y->sums[i].bytes);
+    out->costly = mix(b, x->sums[i].costly, y->sums[i].costly);
+    out->unfused_bytes = mix(b, x->sums[i].unfused, y->sums[i].unfused);
+    if (out->kind == PTC_KW_MEMORY) continue;
+    mix_product(b, &x->products[product], &y->products[product], out);
+    product++;
   }
+  for (int32_t i = 0; i < form->num_nets; i++)
+    form->nets[i].bytes = mix(b, x->net_bytes[i], y->net_bytes[i]);
 }
 
 static double highest(const lines_t *lines, const between_t *b) {
@@ -299,7 +361,11 @@ static const ptc_work_pieces_t *pieces_at(ptc_form_t *form, int64_t micro_batch,
                                           bool memory_alone) {
   const int64_t together = replicas * micro_batch;
   if (micro_batch < 1 || form->work->batch % together != 0) return NULL;
-  if (micro_batch == form->first && form->at_first.items) return &form->at_first;
+  const between_t b = {micro_batch - form->first, form->second - form->first};
+  if (micro_batch == form->first && form->at_first.items) {
+    if (!memory_alone) mix_numbers(form, &(between_t){0, 1});
+    return &form->at_first;
+  }
   if (form->second == 0) {
     ptc_arena_deinit(&form->own);
     form->choice.micro_batch = micro_batch;
@@ -307,14 +373,12 @@ static const ptc_work_pieces_t *pieces_at(ptc_form_t *form, int64_t micro_batch,
                                       &form->out) == PTC_OK;
     return ok ? &form->out : NULL;
   }
-  const between_t b = {micro_batch - form->first, form->second - form->first};
-  int32_t num_kernels = 0, num_nets = 0;
+  if (!memory_alone) mix_numbers(form, &b);
   form->out.micro_batches = form->work->batch / together;
   for (int32_t i = 0; i < form->out.count; i++) {
     const ptc_piece_t *x = &form->at_first.items[i], *y = &form->at_second.items[i];
     ptc_piece_t *out = &form->out.items[i];
     *out = *x;
-    if (!memory_alone) mix_phases(form, &b, i, &num_kernels, &num_nets);
     for (int mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++)
       out->saved_bytes[mode] = mix(&b, x->saved_bytes[mode], y->saved_bytes[mode]);
     out->scores_bytes = mix(&b, x->scores_bytes, y->scores_bytes);

@@ -234,6 +234,13 @@ void ptc_lay_log_dim(const ptc_layout_t *l, int32_t size, int32_t role, int64_t 
 bool ptc_patterns_find(const ptc_patterns_t *patterns, ptc_layout_t *l);
 // Keeps how values lie, for choices to come. |l|->log is what was noted on the way.
 void ptc_patterns_keep(ptc_patterns_t *patterns, const ptc_layout_t *l);
+// Kernels of an earlier choice that differ from those of |l| in numbers alone (NULL: there are none), and those for choices
+// to come.
+ptc_kernel_work_t *ptc_patterns_kernels(const ptc_patterns_t *patterns, const ptc_layout_t *l);
+void ptc_patterns_keep_kernels(ptc_patterns_t *patterns, const ptc_layout_t *l,
+                               ptc_kernel_work_t *kernels);
+// Empty, until the next call.
+ptc_arena_t *ptc_patterns_scratch(ptc_patterns_t *patterns);
 
 // --- layout_infer.c
 // All values of the program, and the collectives. False where the program cannot be split so.

@@ -25,15 +25,31 @@ typedef struct pattern_s {
   struct pattern_s *next;
 } pattern_t;
 
+// Kernels of a program follow from which of them wait for collectives, but for their numbers.
+typedef struct kernels_s {
+  const ptc_wprogram_t *program;
+  const uint8_t *waits;
+  ptc_kernel_work_t *items;
+  struct kernels_s *next;
+} kernels_t;
+
 struct ptc_patterns_s {
-  ptc_arena_t *arena;
+  ptc_arena_t *arena, scratch;
   pattern_t *buckets[NUM_BUCKETS];
+  kernels_t *kernels;
 };
 
 ptc_patterns_t *ptc_patterns_new(ptc_arena_t *arena) {
   ptc_patterns_t *patterns = PTC_ARENA_NEW(arena, ptc_patterns_t);
   patterns->arena = arena;
   return patterns;
+}
+
+void ptc_patterns_end(ptc_patterns_t *patterns) { ptc_arena_deinit(&patterns->scratch); }
+
+ptc_arena_t *ptc_patterns_scratch(ptc_patterns_t *patterns) {
+  ptc_arena_reset(&patterns->scratch);
+  return &patterns->scratch;
 }
 
 // --- what sizes decide
@@ -222,4 +238,20 @@ void ptc_patterns_keep(ptc_patterns_t *patterns, const ptc_layout_t *l) {
 #undef COPY
   p->params = p->laid.params;
   *bucket = p;
+}
+
+ptc_kernel_work_t *ptc_patterns_kernels(const ptc_patterns_t *patterns, const ptc_layout_t *l) {
+  for (const kernels_t *k = patterns->kernels; k; k = k->next)
+    if (k->program == l->p && memcmp(k->waits, l->waits, (size_t)l->p->num_groups) == 0)
+      return k->items;
+  return NULL;
+}
+
+void ptc_patterns_keep_kernels(ptc_patterns_t *patterns, const ptc_layout_t *l,
+                               ptc_kernel_work_t *kernels) {
+  kernels_t *kept = PTC_ARENA_NEW(patterns->arena, kernels_t);
+  const uint8_t *waits =
+      copy(patterns->arena, l->waits, (size_t)l->p->num_groups, sizeof(*l->waits));
+  *kept = (kernels_t){l->p, waits, kernels, patterns->kernels};
+  patterns->kernels = kept;
 }

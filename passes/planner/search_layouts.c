@@ -19,7 +19,8 @@ int32_t ptc_search_divisors(int64_t n, int64_t *out) {
 static ptc_form_t *make_form(ptc_search_t *s, const ptc_choice_t *choice, ptc_arena_t *arena) {
   ptc_form_t *form;
   s->out->layouts++;
-  if (!s->patterns) s->patterns = ptc_patterns_new(arena);
+  // Several kinds of nodes read the kernels of a layout again.
+  if (!s->patterns && s->cluster->num_groups == 1) s->patterns = ptc_patterns_new(arena);
   return ptc_layout_form(s->work, arena, s->patterns, choice, s->stack->saves, &form) == PTC_OK ? form : NULL;
 }
 
@@ -66,6 +67,7 @@ void ptc_search_end_forms(ptc_search_t *s) {
     for (ptc_kept_form_t *f = s->forms[i]; f; f = f->next)
       if (f->form) ptc_form_end(f->form);
   memset(s->forms, 0, sizeof(s->forms));
+  if (s->patterns) ptc_patterns_end(s->patterns);
   s->patterns = NULL;
   ptc_arena_deinit(&s->form_arena);
 }
