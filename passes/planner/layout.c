@@ -17,12 +17,19 @@ double ptc_lay_elements(const ptc_layout_t *l, const ptc_wvalue_t *value, const 
   return elements;
 }
 
-double ptc_lay_value_bytes(const ptc_layout_t *l, int32_t number) {
-  double *known = &l->value_bytes[number];
-  if (*known >= 0) return *known;
+double ptc_lay_find_value_bytes(const ptc_layout_t *l, int32_t number) {
   const ptc_wvalue_t *value = &l->p->values[number];
-  return *known = ptc_lay_elements(l, value, l->axes + value->dims) *
-                  (double)ptc_dtype_bytes((ptc_dtype_t)value->dtype);
+  return l->value_bytes[number] = ptc_lay_elements(l, value, l->axes + value->dims) *
+                                  (double)ptc_dtype_bytes((ptc_dtype_t)value->dtype);
+}
+
+double ptc_lay_find_used_bytes(const ptc_layout_t *l, int32_t number) {
+  double *known = &l->used_bytes[number];
+  if (l->built[number] < 0) return *known = ptc_lay_value_bytes(l, number);
+  const ptc_wvalue_t *value = &l->p->values[number];
+  const ptc_laid_t *axes = l->cache[l->built[number]].lay.axes;
+  return *known =
+             ptc_lay_elements(l, value, axes) * (double)ptc_dtype_bytes((ptc_dtype_t)value->dtype);
 }
 
 double ptc_lay_turns(const ptc_layout_t *l, int32_t block) {
@@ -162,6 +169,7 @@ void ptc_layout_make_numbers(ptc_layout_t *l) {
   const size_t values = (size_t)l->p->num_values + 1;
   l->value_bytes = ptc_arena_alloc_raw(l->arena, values * sizeof(double));
   l->used_bytes = ptc_arena_alloc_raw(l->arena, values * sizeof(double));
+  for (size_t i = 0; i < values; i++) l->value_bytes[i] = l->used_bytes[i] = -1;
 }
 
 void ptc_layout_make_room(ptc_layout_t *l) {

@@ -54,38 +54,6 @@ struct ptc_form_s {
 
 // --- making it
 
-// Dims whose parts are padded do not grow evenly.
-static bool is_even(const ptc_layout_t *l, const ptc_wvalue_t *value, const ptc_laid_t *axes) {
-  for (int32_t d = 0; d < value->num_dims; d++)
-    if (ptc_laid_by_micro(axes[d]) &&
-        l->w->dims[l->p->dims[value->dims + d]].extent % ptc_laid_size(l, axes[d]) != 0)
-      return false;
-  return true;
-}
-
-// Samples that lie whole on each rank of dp, as zeros do that are made in place: a micro-batch of all ranks has more of
-// them the more ranks there are.
-static bool lies_on_dp(const ptc_layout_t *l, const ptc_wvalue_t *value, const ptc_laid_t *axes) {
-  const int32_t dp = PTC_REF_AXIS + PTC_AXIS_DP;
-  for (int32_t d = 0; d < value->num_dims; d++)
-    if (ptc_laid_by_micro(axes[d]) && !(ptc_laid_set(axes[d]) >> dp & 1)) return l->size[dp] == 1;
-  return true;
-}
-
-static bool all_on_dp(const ptc_layout_t *l) {
-  for (int32_t v = 0; v < l->p->num_values; v++)
-    if (!lies_on_dp(l, &l->p->values[v], l->axes + l->p->values[v].dims)) return false;
-  return true;
-}
-
-static bool all_even(const ptc_layout_t *l) {
-  for (int32_t v = 0; v < l->p->num_values; v++)
-    if (!is_even(l, &l->p->values[v], l->axes + l->p->values[v].dims)) return false;
-  for (int32_t i = 0; i < l->num_cache; i++)
-    if (!is_even(l, &l->p->values[l->cache[i].value], l->cache[i].lay.axes)) return false;
-  return true;
-}
-
 // What stays the largest for some micro-batch from the first to |most|.
 static void add_line(lines_t *lines, line_t line, double steps) {
   const double end = line.first + (line.second - line.first) * steps;
@@ -104,7 +72,25 @@ static void add_line(lines_t *lines, line_t line, double steps) {
   lines->count = left + 1;
 }
 
+static bool grows(const ptc_wvalue_t *value, const ptc_laid_t *axes) {
+  uint16_t set = 0;
+  for (int32_t d = 0; d < value->num_dims; d++) set |= ptc_laid_set(axes[d]);
+  return set >> PTC_REF_MICRO & 1;
+}
+
+// Bytes that are known grow evenly.
+static void grow_bytes(ptc_layout_t *l, double factor) {
+  for (int32_t v = 0; v < l->p->num_values; v++) {
+    const ptc_wvalue_t *value = &l->p->values[v];
+    const ptc_laid_t *own = l->axes + value->dims;
+    const ptc_laid_t *used = l->built[v] < 0 ? own : l->cache[l->built[v]].lay.axes;
+    if (l->value_bytes[v] >= 0 && grows(value, own)) l->value_bytes[v] *= factor;
+    if (l->used_bytes[v] >= 0 && grows(value, used)) l->used_bytes[v] *= factor;
+  }
+}
+
 static void set_micro_batches(ptc_layout_t *l, int64_t from, int64_t to) {
+  grow_bytes(l, (double)to / (double)from);
   l->size[PTC_REF_MICRO] = l->size[PTC_REF_MICRO] * from / to;
   for (int32_t i = 0; i < l->num_nets; i++)
     if (l->nets[i].by_micro) l->nets[i].bytes *= (double)to / (double)from;
@@ -261,13 +247,13 @@ static ptc_status_t fill(ptc_form_t *form, ptc_arena_t *arena, ptc_patterns_t *p
   if (!ptc_layout_begin(l, &reason)) return PTC_INFEASIBLE;
   if (!lay_values(l, patterns)) return *l->depends ? PTC_OK : PTC_INFEASIBLE;
   ptc_layout_make_numbers(l);
-  form->any_dp = !*l->depends && all_on_dp(l);
+  form->any_dp = !*l->depends && ptc_lay_all_on_dp(l);
   const int32_t num_nets = l->num_nets;
   ptc_work_pieces_t pieces = {0};
   ptc_layout_measure(l, form->profile, &pieces);
   if (l->overflow) return PTC_INFEASIBLE;
   keep_first(form, arena, patterns, l, &pieces);
-  if (!*l->depends && all_even(l)) form->second = next_size(l->size[PTC_REF_MICRO], 1);
+  if (!*l->depends && ptc_lay_all_even(l)) form->second = next_size(l->size[PTC_REF_MICRO], 1);
   if (form->second > 0) add_second(form, arena, l, num_nets);
   return PTC_OK;
 }

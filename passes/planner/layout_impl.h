@@ -70,6 +70,8 @@ typedef struct ptc_lay_log_s {
   bool lost;  // something was too long to be noted
 } ptc_lay_log_t;
 
+typedef struct ptc_pattern_s ptc_pattern_t;
+
 typedef struct ptc_layout_s {
   const ptc_work_t *work;
   const ptc_work_impl_t *w;
@@ -103,6 +105,7 @@ typedef struct ptc_layout_s {
   int32_t num_cache, cap_cache, num_targets, cap_targets, num_nets, cap_nets;
   bool overflow;
   ptc_lay_log_t *log;  // NULL: nobody asks
+  const ptc_pattern_t *pattern;  // that it was taken from; NULL: from none
 } ptc_layout_t;
 
 // --- words of axes
@@ -159,7 +162,6 @@ void ptc_layout_make_numbers(ptc_layout_t *l);
 double ptc_lay_turns(const ptc_layout_t *l, int32_t block);
 // Elements of one instance on a device.
 double ptc_lay_elements(const ptc_layout_t *l, const ptc_wvalue_t *value, const ptc_laid_t *axes);
-double ptc_lay_value_bytes(const ptc_layout_t *l, int32_t value);  // of one instance, as it lies
 static inline void ptc_lay_get(const ptc_layout_t *l, int32_t number, ptc_lay_t *out) {
   const ptc_wvalue_t *value = &l->p->values[number];
   for (int32_t d = 0; d < value->num_dims; d++) out->axes[d] = l->axes[value->dims + d];
@@ -171,6 +173,17 @@ static inline void ptc_lay_set(ptc_layout_t *l, int32_t number, const ptc_lay_t 
   for (int32_t d = 0; d < value->num_dims; d++) l->axes[value->dims + d] = lay->axes[d];
   l->partial[number] = lay->partial;
   l->max[number] = lay->max;
+}
+// Of one instance on a device, as it lies; and as the latest use takes it.
+double ptc_lay_find_value_bytes(const ptc_layout_t *l, int32_t value);
+double ptc_lay_find_used_bytes(const ptc_layout_t *l, int32_t value);
+static inline double ptc_lay_value_bytes(const ptc_layout_t *l, int32_t value) {
+  const double known = l->value_bytes[value];
+  return known >= 0 ? known : ptc_lay_find_value_bytes(l, value);
+}
+static inline double ptc_lay_used_bytes(const ptc_layout_t *l, int32_t value) {
+  const double known = l->used_bytes[value];
+  return known >= 0 ? known : ptc_lay_find_used_bytes(l, value);
 }
 static inline bool ptc_lay_equal(const ptc_lay_t *a, const ptc_lay_t *b, int32_t num_dims) {
   ptc_laid_t differ = (ptc_laid_t)(a->partial ^ b->partial);
@@ -218,9 +231,6 @@ double ptc_lay_net_bytes(const ptc_layout_t *l, const ptc_lay_net_t *net);
 // Brings |value| to |to| for |use|. |times|: per turn of the piece.
 bool ptc_lay_use(ptc_layout_t *l, int32_t value, const ptc_lay_t *to, const ptc_wop_t *use);
 
-// The bytes on a device of what the latest use of |value| takes.
-double ptc_lay_used_bytes(const ptc_layout_t *l, int32_t value);
-
 // --- layout_patterns.c
 // Whether |extent| is a multiple of the size of |axes| times that of |ref| (0: 1).
 bool ptc_lay_divides(const ptc_layout_t *l, int64_t extent, ptc_laid_t axes, int32_t ref);
@@ -230,6 +240,9 @@ int ptc_lay_compare(const ptc_layout_t *l, double left, const ptc_laid_t *axes, 
 // A dim of sizes[|size|].
 void ptc_lay_log_dim(const ptc_layout_t *l, int32_t size, int32_t role, int64_t extent,
                      ptc_laid_t axes);
+// Whether every dim that grows with the micro-batch divides evenly; whether each of them lies on dp, too (or dp is 1).
+bool ptc_lay_all_even(const ptc_layout_t *l);
+bool ptc_lay_all_on_dp(const ptc_layout_t *l);
 // Between ptc_layout_begin and ptc_layout_infer: takes how values lie from a choice before. False: there is none like it.
 bool ptc_patterns_find(const ptc_patterns_t *patterns, ptc_layout_t *l);
 // Keeps how values lie, for choices to come. |l|->log is what was noted on the way.

@@ -9,7 +9,7 @@
 
 enum { NUM_BUCKETS = 256 };
 
-typedef struct pattern_s {
+struct ptc_pattern_s {
   // What it was made from.
   const ptc_wprogram_t *program;
   bool sequence_parallel;
@@ -22,8 +22,12 @@ typedef struct pattern_s {
   // What came of it; sizes and bytes in it are of that choice.
   bool depends;
   ptc_layout_t laid;
-  struct pattern_s *next;
-} pattern_t;
+  // Dims that grow with the micro-batch, each once.
+  const ptc_lay_test_t *growing;
+  int32_t num_growing;
+  bool all_on_dp;
+  ptc_pattern_t *next;
+};
 
 // Kernels of a program follow from which of them wait for collectives, but for their numbers.
 typedef struct kernels_s {
@@ -35,7 +39,7 @@ typedef struct kernels_s {
 
 struct ptc_patterns_s {
   ptc_arena_t *arena, scratch;
-  pattern_t *buckets[NUM_BUCKETS];
+  ptc_pattern_t *buckets[NUM_BUCKETS];
   kernels_t *kernels;
 };
 
@@ -119,6 +123,62 @@ static bool agrees(const ptc_layout_t *l, const ptc_lay_test_t *test) {
   return sign_of(test->left, size, test->right) == test->outcome;
 }
 
+// --- dims that grow with the micro-batch
+
+typedef void (*dim_fn_t)(const ptc_layout_t *l, int64_t extent, ptc_laid_t axes, void *arg);
+
+static void each_growing(const ptc_layout_t *l, const ptc_wvalue_t *value, const ptc_laid_t *axes,
+                         dim_fn_t fn, void *arg) {
+  for (int32_t d = 0; d < value->num_dims; d++)
+    if (ptc_laid_by_micro(axes[d]))
+      fn(l, l->w->dims[l->p->dims[value->dims + d]].extent, axes[d], arg);
+}
+
+static void each_value_growing(const ptc_layout_t *l, dim_fn_t fn, void *arg) {
+  for (int32_t v = 0; v < l->p->num_values; v++)
+    each_growing(l, &l->p->values[v], l->axes + l->p->values[v].dims, fn, arg);
+}
+
+static void each_built_growing(const ptc_layout_t *l, dim_fn_t fn, void *arg) {
+  for (int32_t i = 0; i < l->num_cache; i++)
+    each_growing(l, &l->p->values[l->cache[i].value], l->cache[i].lay.axes, fn, arg);
+}
+
+static void check_even(const ptc_layout_t *l, int64_t extent, ptc_laid_t axes, void *arg) {
+  *(bool *)arg &= extent % ptc_laid_size(l, axes) == 0;
+}
+
+bool ptc_lay_all_even(const ptc_layout_t *l) {
+  bool even = true;
+  const ptc_pattern_t *p = l->pattern;
+  for (int32_t i = 0; p && i < p->num_growing && even; i++)
+    check_even(l, p->growing[i].extent, p->growing[i].axes, &even);
+  if (p) return even;
+  each_value_growing(l, check_even, &even);
+  each_built_growing(l, check_even, &even);
+  return even;
+}
+
+// Samples that lie whole on each rank of dp, as zeros do that are made in place: a micro-batch of all ranks has more of
+// them the more ranks there are.
+static void check_on_dp(const ptc_layout_t *l, int64_t extent, ptc_laid_t axes, void *arg) {
+  const int32_t dp = PTC_REF_AXIS + PTC_AXIS_DP;
+  (void)extent;
+  *(bool *)arg &= (ptc_laid_set(axes) >> dp & 1) || l->size[dp] == 1;
+}
+
+bool ptc_lay_all_on_dp(const ptc_layout_t *l) {
+  if (l->pattern) return l->pattern->all_on_dp;
+  bool all = true;
+  each_value_growing(l, check_on_dp, &all);
+  return all;
+}
+
+static void log_growing(const ptc_layout_t *l, int64_t extent, ptc_laid_t axes, void *arg) {
+  (void)l;
+  log_test(arg, (ptc_lay_test_t){.axes = axes, .extent = extent});
+}
+
 // --- finding one
 
 static uint16_t many_of(const ptc_layout_t *l) {
@@ -127,13 +187,13 @@ static uint16_t many_of(const ptc_layout_t *l) {
   return many;
 }
 
-static pattern_t **bucket_of(const ptc_patterns_t *patterns, const ptc_layout_t *l) {
+static ptc_pattern_t **bucket_of(const ptc_patterns_t *patterns, const ptc_layout_t *l) {
   uint64_t hash = many_of(l) ^ (uint64_t)l->choice->sequence_parallel << 16 ^
                   (uint64_t)l->choice->recompute << 17;
   for (int32_t i = 0; i < l->w->num_params; i++)
     for (int32_t d = 0; d < l->w->params[i].num_dims; d++)
       hash = (hash ^ l->params[i].axes[d]) * UINT64_C(0x9e3779b97f4a7c15);
-  return (pattern_t **)&patterns->buckets[(hash >> 32) % NUM_BUCKETS];
+  return (ptc_pattern_t **)&patterns->buckets[(hash >> 32) % NUM_BUCKETS];
 }
 
 static bool same_params(const ptc_layout_t *l, const ptc_lay_t *params) {
@@ -142,7 +202,7 @@ static bool same_params(const ptc_layout_t *l, const ptc_lay_t *params) {
   return true;
 }
 
-static bool is_like(const ptc_layout_t *l, const pattern_t *p) {
+static bool is_like(const ptc_layout_t *l, const ptc_pattern_t *p) {
   if (p->program != l->p || p->sequence_parallel != l->choice->sequence_parallel ||
       p->laid.num_refs != l->num_refs || p->many != many_of(l) ||
       memcmp(p->overlap, l->overlap, sizeof(p->overlap)) != 0 || !same_params(l, p->params))
@@ -153,7 +213,7 @@ static bool is_like(const ptc_layout_t *l, const pattern_t *p) {
 }
 
 // Those numbers of |p| in which sizes are.
-static void measure(const pattern_t *p, ptc_layout_t *l) {
+static void measure(const ptc_pattern_t *p, ptc_layout_t *l) {
   const size_t sizes = (size_t)l->p->num_sizes + 1;
   l->sizes = ptc_arena_alloc_raw(l->arena, sizes * sizeof(*l->sizes));
   memcpy(l->sizes, p->laid.sizes, sizes * sizeof(*l->sizes));
@@ -175,7 +235,7 @@ static void measure(const pattern_t *p, ptc_layout_t *l) {
 }
 
 bool ptc_patterns_find(const ptc_patterns_t *patterns, ptc_layout_t *l) {
-  const pattern_t *p = *bucket_of(patterns, l);
+  const ptc_pattern_t *p = *bucket_of(patterns, l);
   while (p && !is_like(l, p)) p = p->next;
   if (!p) return false;
   const ptc_layout_t *from = &p->laid;
@@ -193,6 +253,7 @@ bool ptc_patterns_find(const ptc_patterns_t *patterns, ptc_layout_t *l) {
   l->num_nets = from->num_nets;
   l->cap_nets = from->cap_nets;
   *l->depends = p->depends;
+  l->pattern = p;
   measure(p, l);
   return true;
 }
@@ -209,8 +270,8 @@ void ptc_patterns_keep(ptc_patterns_t *patterns, const ptc_layout_t *l) {
   const ptc_lay_log_t *log = l->log;
   if (log->lost) return;
   ptc_arena_t *arena = patterns->arena;
-  pattern_t *p = PTC_ARENA_NEW(arena, pattern_t), **bucket = bucket_of(patterns, l);
-  *p = (pattern_t){.program = l->p,
+  ptc_pattern_t *p = PTC_ARENA_NEW(arena, ptc_pattern_t), **bucket = bucket_of(patterns, l);
+  *p = (ptc_pattern_t){.program = l->p,
                    .sequence_parallel = l->choice->sequence_parallel,
                    .many = many_of(l),
                    .num_tests = log->num_tests,
@@ -237,6 +298,12 @@ void ptc_patterns_keep(ptc_patterns_t *patterns, const ptc_layout_t *l) {
   COPY(nets, l->num_nets);
 #undef COPY
   p->params = p->laid.params;
+  p->all_on_dp = ptc_lay_all_on_dp(l);
+  ptc_lay_log_t growing = {.arena = l->arena};
+  each_value_growing(l, log_growing, &growing);
+  each_built_growing(l, log_growing, &growing);
+  p->growing = copy(arena, growing.tests, (size_t)growing.num_tests, sizeof(*growing.tests));
+  p->num_growing = growing.num_tests;
   *bucket = p;
 }
 

@@ -13,7 +13,6 @@ void ptc_layout_measure(ptc_layout_t *l, ptc_save_profile_t profile, ptc_work_pi
     out->items[i].name = work->pieces[i].name;
     out->items[i].count = work->pieces[i].count;
   }
-  for (int32_t i = 0; i < l->p->num_values; i++) l->value_bytes[i] = l->used_bytes[i] = -1;
   ptc_layout_kernels(l, out->items);
   ptc_layout_params(l, out->items);
   ptc_layout_nets(l, out->items);

@@ -268,13 +268,3 @@ bool ptc_lay_use(ptc_layout_t *l, int32_t number, const ptc_lay_t *to, const ptc
   }
   return true;
 }
-
-double ptc_lay_used_bytes(const ptc_layout_t *l, int32_t number) {
-  double *known = &l->used_bytes[number];
-  if (*known >= 0) return *known;
-  if (l->built[number] < 0) return *known = ptc_lay_value_bytes(l, number);
-  const ptc_wvalue_t *value = &l->p->values[number];
-  const ptc_laid_t *axes = l->cache[l->built[number]].lay.axes;
-  return *known =
-             ptc_lay_elements(l, value, axes) * (double)ptc_dtype_bytes((ptc_dtype_t)value->dtype);
-}
