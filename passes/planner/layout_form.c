@@ -207,7 +207,7 @@ static int64_t next_size(int64_t micro_batches, int64_t first) {
   return 0;
 }
 
-static void add_second(ptc_form_t *form, ptc_arena_t *arena, ptc_layout_t *l, int32_t num_nets) {
+static void add_second(ptc_form_t *form, ptc_arena_t *arena, ptc_layout_t *l) {
   double **lives[2];
   for (int back = 0; back < 2; back++) {
     lives[back] = PTC_ARENA_ARRAY(l->arena, double *, form->out.count + 1);
@@ -216,10 +216,9 @@ static void add_second(ptc_form_t *form, ptc_arena_t *arena, ptc_layout_t *l, in
       ptc_layout_live(l, i, back, lives[back][i]);
     }
   }
-  l->num_nets = num_nets;
   set_micro_batches(l, form->first, form->second);
   ptc_work_pieces_t pieces = {0};
-  ptc_layout_measure(l, form->profile, &pieces);
+  ptc_layout_measure_again(l, form->profile, &pieces);
   keep_numbers(form, arena, &pieces, &form->numbers[1]);
   keep_items(arena, &pieces, &form->at_second);
   for (int back = 0; back < 2; back++) {
@@ -248,13 +247,12 @@ static ptc_status_t fill(ptc_form_t *form, ptc_arena_t *arena, ptc_patterns_t *p
   if (!lay_values(l, patterns)) return *l->depends ? PTC_OK : PTC_INFEASIBLE;
   ptc_layout_make_numbers(l);
   form->any_dp = !*l->depends && ptc_lay_all_on_dp(l);
-  const int32_t num_nets = l->num_nets;
   ptc_work_pieces_t pieces = {0};
   ptc_layout_measure(l, form->profile, &pieces);
   if (l->overflow) return PTC_INFEASIBLE;
   keep_first(form, arena, patterns, l, &pieces);
   if (!*l->depends && ptc_lay_all_even(l)) form->second = next_size(l->size[PTC_REF_MICRO], 1);
-  if (form->second > 0) add_second(form, arena, l, num_nets);
+  if (form->second > 0) add_second(form, arena, l);
   return PTC_OK;
 }
 

@@ -264,6 +264,9 @@ void ptc_lay_collected(const ptc_layout_t *l, const ptc_wcollect_t *c, ptc_lay_t
 // --- layout_pieces.c
 // The numbers of all pieces, once the values lie.
 void ptc_layout_measure(ptc_layout_t *l, ptc_save_profile_t profile, ptc_work_pieces_t *out);
+// The same for another micro-batch, but for the parameters, whose collectives are there already.
+void ptc_layout_measure_again(ptc_layout_t *l, ptc_save_profile_t profile,
+                              ptc_work_pieces_t *out);
 
 // --- layout_kernels.c
 ptc_phase_work_t *ptc_piece_phase(ptc_piece_t *piece, int phase);  // a ptc_work_phase_t

@@ -3,7 +3,7 @@
 
 #include "passes/planner/layout_impl.h"
 
-void ptc_layout_measure(ptc_layout_t *l, ptc_save_profile_t profile, ptc_work_pieces_t *out) {
+static void begin_pieces(ptc_layout_t *l, ptc_work_pieces_t *out) {
   const ptc_work_t *work = l->work;
   out->work = work;
   out->items = PTC_ARENA_ARRAY(l->arena, ptc_piece_t, work->num_pieces + 1);
@@ -13,8 +13,20 @@ void ptc_layout_measure(ptc_layout_t *l, ptc_save_profile_t profile, ptc_work_pi
     out->items[i].name = work->pieces[i].name;
     out->items[i].count = work->pieces[i].count;
   }
+}
+
+void ptc_layout_measure(ptc_layout_t *l, ptc_save_profile_t profile, ptc_work_pieces_t *out) {
+  begin_pieces(l, out);
   ptc_layout_kernels(l, out->items);
   ptc_layout_params(l, out->items);
+  ptc_layout_nets(l, out->items);
+  ptc_layout_room(l, profile, out->items);
+}
+
+void ptc_layout_measure_again(ptc_layout_t *l, ptc_save_profile_t profile,
+                              ptc_work_pieces_t *out) {
+  begin_pieces(l, out);
+  ptc_layout_kernels(l, out->items);
   ptc_layout_nets(l, out->items);
   ptc_layout_room(l, profile, out->items);
 }

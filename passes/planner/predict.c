@@ -87,10 +87,12 @@ void ptc_predict_timed(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *
                      .micro_batches = pieces->micro_batches,
                      .parts = parts,
                      .counts = stages};
-  if (ptc_slices_differ(cluster, choice))
+  if (ptc_slices_differ(cluster, choice)) {
     predict_mixed(&p, worth, out);
-  else
-    add_all(&p, worth, out);
+    return;
+  }
+  p.nets = worth ? worth->nets : NULL;
+  add_all(&p, worth, out);
 }
 
 bool ptc_predict(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,

@@ -95,7 +95,17 @@ bool ptc_predict_stages(const ptc_work_pieces_t *pieces, const ptc_piece_time_t 
 typedef struct ptc_worth_s {
   double seconds, bytes;
   bool always;
+  struct ptc_known_net_s *nets;  // remembered, of one cluster; NULL: none are
 } ptc_worth_t;
+// A collective that was priced: PTC_NUM_KNOWN_NETS of them, zero at first, in places of their own.
+enum { PTC_NUM_KNOWN_NETS = 256 };
+typedef struct ptc_known_net_s {
+  bool known;
+  ptc_net_kind_t kind;
+  ptc_group_shape_t shape;
+  int32_t channels;
+  double bytes, seconds;
+} ptc_known_net_t;
 // |worth|: NULL: everything is.
 void ptc_predict_timed(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
                        const ptc_part_range_t *parts, const ptc_stage_pieces_t *stages,

@@ -18,6 +18,7 @@ typedef struct ptc_predict_s {
   const ptc_part_range_t *parts;     // of each part
   const ptc_stage_pieces_t *counts;  // of each stage
   const ptc_slices_t *slices;        // NULL: all stages lie on alike devices
+  ptc_known_net_t *nets;             // NULL: none are remembered
 } ptc_predict_t;
 
 // As stage |stage| sees it: its own devices, and their times.

@@ -74,6 +74,7 @@ static void predict(ptc_search_t *s, const ptc_timed_layout_t *layout, const ptc
   pieces.micro_batches = micro_batches(s, choice);
   ptc_worth_t worth = worth_of(s);
   worth.always = always;
+  worth.nets = s->nets;
   ptc_predict_timed(&pieces, layout->times, s->parts, s->stages, s->cluster, s->stack, choice,
                     &worth, out);
 }
@@ -173,14 +174,17 @@ static double worth_bytes(const ptc_search_t *s) {
 static bool look_out(ptc_search_t *s, const ptc_timed_layout_t *layout, const ptc_choice_t *choice,
                      double seconds, outlook_t outlooks[4]) {
   const double bytes = worth_bytes(s);
-  bool any = false;
-  for (int64_t zero = 0; zero < 4; zero++) {
+  const int64_t m = micro_batches(s, choice);
+  const double all_again = layout->again * ptc_search_share(s, choice);
+  bool any = false, ends = false;
+  for (int64_t zero = 3; zero >= 0; zero--) {
     outlook_t *o = &outlooks[zero];
     if (!o->open) continue;
-    double again;
-    o->may_fit =
-        ptc_room_may_fit(&o->room, s->stack, choice, micro_batches(s, choice), bytes, &again);
-    o->seconds = seconds + again * layout->again * ptc_search_share(s, choice);
+    double again = 0;
+    // As try_zeros goes: what comes after one that does not fit is not tried.
+    o->may_fit = !ends && ptc_room_may_fit(&o->room, s->stack, choice, m, bytes, &again);
+    ends |= !o->may_fit && zero < 3;
+    o->seconds = seconds + again * all_again;
     any |= o->may_fit && !ptc_search_hopeless(s, o->seconds);
   }
   return any;

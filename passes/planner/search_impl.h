@@ -52,6 +52,7 @@ typedef struct ptc_search_s {
   bool experts;    // ep may split what dp does not
   ptc_arena_t form_arena;
   ptc_patterns_t *patterns;  // of the forms
+  ptc_known_net_t nets[PTC_NUM_KNOWN_NETS];
   ptc_kept_form_t *forms[PTC_FORM_BUCKETS];
   ptc_search_result_t *out;
 } ptc_search_t;

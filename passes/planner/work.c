@@ -195,9 +195,6 @@ static ptc_module_t *make_copy(const ptc_str_t *text, ptc_pass_ctx_t *ctx, ptc_d
   ptc_module_t *copy = NULL;
   if (ptc_module_parse(diag, "copy.ptir", text->data, (size_t)text->len, &copy) != PTC_OK)
     return NULL;
-  // Nothing is planned but training.
-  while (copy->funcs && strcmp(copy->funcs->name, "train") != 0) copy->funcs = copy->funcs->next;
-  if (copy->funcs) copy->funcs->next = NULL;
   set_config(copy, mode, batch, micro_batch);
   ptc_module_derive_properties(copy);
   for (size_t i = 0; i < sizeof(passes) / sizeof(*passes); i++) {
@@ -294,7 +291,14 @@ ptc_status_t ptc_work_new(ptc_module_t *module, ptc_arena_t *arena, ptc_work_t *
   work->impl->batch_name = ptc_work_dim_name(&b, batch);
   add_params(&b, batch);
   ptc_str_t text = {0};
+  // Nothing is planned but training.
+  ptc_func_t *funcs = module->funcs, *train = ptc_module_find_func(module, "train");
+  ptc_func_t *next = train->next;
+  module->funcs = train;
+  train->next = NULL;
   ptc_module_print(module, true, &text);
+  train->next = next;
+  module->funcs = funcs;
   ptc_status_t status = PTC_OK;
   for (int mode = 0; mode < PTC_NUM_RECOMPUTE_MODES && status == PTC_OK; mode++)
     status = build_program(work, arena, &text, module->diag, mode);
