@@ -5,8 +5,8 @@
 
 #include "passes/planner/predict_stage.h"
 
-static void count_all(const ptc_work_pieces_t *pieces, const ptc_part_range_t *parts,
-                      int64_t num_parts, int64_t num_stages, ptc_stage_pieces_t *out) {
+void ptc_predict_counts(const ptc_work_pieces_t *pieces, const ptc_part_range_t *parts,
+                        int64_t num_parts, int64_t num_stages, ptc_stage_pieces_t *out) {
   memset(out, 0, sizeof(*out) * (size_t)num_stages);
   int64_t begin = 0;
   for (int32_t i = 0; i < pieces->count; i++) {
@@ -52,7 +52,7 @@ bool ptc_predict_stages(const ptc_work_pieces_t *pieces, const ptc_piece_time_t 
   const int64_t num_stages = choice->size[PTC_AXIS_PP], num_parts = num_stages * choice->chunks;
   if (num_stages > PTC_MAX_STAGES || num_parts > PTC_MAX_PARTS) return false;
   if (!ptc_predict_parts(pieces, times, cluster, stack, choice, parts)) return false;
-  count_all(pieces, parts, num_parts, num_stages, out);
+  ptc_predict_counts(pieces, parts, num_parts, num_stages, out);
   return true;
 }
 

@@ -90,6 +90,9 @@ bool ptc_predict_stages(const ptc_work_pieces_t *pieces, const ptc_piece_time_t 
                         const ptc_cluster_t *cluster, const ptc_stack_t *stack,
                         const ptc_choice_t *choice, ptc_part_range_t *parts,
                         ptc_stage_pieces_t *out);
+// The same of parts that are known.
+void ptc_predict_counts(const ptc_work_pieces_t *pieces, const ptc_part_range_t *parts,
+                        int64_t num_parts, int64_t num_stages, ptc_stage_pieces_t *out);
 // What is not worth a simulation: what does not fit, needs more than |bytes|, or takes |seconds| at least. Then step_s is
 // a bound, and is_bound says so; what does not fit has no time at all but for |always|.
 typedef struct ptc_worth_s {

@@ -143,23 +143,30 @@ static double least_of_schedule(const ptc_search_t *s, const ptc_timed_layout_t 
 
 // What no cuts change, for each zero.
 typedef struct outlook_s {
-  bool open, may_fit;
+  bool open, measured, may_fit;
   ptc_room_t room;
   double seconds;  // of a step at least
 } outlook_t;
 
-static void measure_rooms(const ptc_search_t *s, const ptc_timed_layout_t *layout,
-                          ptc_choice_t choice, outlook_t outlooks[4]) {
-  const int64_t *size = choice.size;
+static void open_outlooks(const ptc_search_t *s, const ptc_choice_t *choice,
+                          outlook_t outlooks[4]) {
+  const int64_t *size = choice->size;
   const bool replicas = size[PTC_AXIS_DP] * size[PTC_AXIS_EP] * size[PTC_AXIS_CP] > 1;
   for (int64_t zero = 0; zero < 4; zero++) {
     outlook_t *o = &outlooks[zero];
-    choice.zero = zero;
+    o->measured = false;
     // Without replicas they are one, but for a stack that keeps no copies then.
     o->open = s->fixed->zero >= 0 ? s->fixed->zero == zero
                                   : zero == 0 || replicas || (zero == 3 && s->stack->masters_alone);
-    if (o->open) ptc_predict_room(&layout->pieces, s->cluster, s->stack, &choice, &o->room);
   }
+}
+
+static void measure_room(const ptc_search_t *s, const ptc_timed_layout_t *layout,
+                         ptc_choice_t choice, int64_t zero, outlook_t *o) {
+  if (o->measured) return;
+  choice.zero = zero;
+  ptc_predict_room(&layout->pieces, s->cluster, s->stack, &choice, &o->room);
+  o->measured = true;
 }
 
 // The most bytes with which something is still of use.
@@ -181,6 +188,7 @@ static bool look_out(ptc_search_t *s, const ptc_timed_layout_t *layout, const pt
     outlook_t *o = &outlooks[zero];
     if (!o->open) continue;
     double again = 0;
+    if (!ends) measure_room(s, layout, *choice, zero, o);
     // As try_zeros goes: what comes after one that does not fit is not tried.
     o->may_fit = !ends && ptc_room_may_fit(&o->room, s->stack, choice, m, bytes, &again);
     ends |= !o->may_fit && zero < 3;
@@ -238,15 +246,36 @@ static bool are_even(const ptc_search_t *s, int64_t turns, int64_t num_parts) {
   return true;
 }
 
+// Parts the turns by their times.
+static bool find_cuts(ptc_search_t *s, const ptc_timed_layout_t *layout,
+                      const ptc_choice_t *choice) {
+  const int64_t pp = choice->size[PTC_AXIS_PP], num_parts = pp * choice->chunks;
+  ptc_kept_cuts_t *kept = NULL;
+  if (!choice->cuts && s->cluster->num_groups == 1 && num_parts <= PTC_MOST_KEPT_PARTS)
+    kept = &s->kept_cuts[num_parts];
+  const size_t bytes = sizeof(*s->parts) * (size_t)num_parts;
+  if (kept && kept->layout == layout->number) {
+    memcpy(s->parts, kept->parts, bytes);
+    ptc_predict_counts(&layout->pieces, s->parts, num_parts, pp, s->stages);
+    return true;
+  }
+  if (!ptc_predict_stages(&layout->pieces, layout->times, s->cluster, s->stack, choice, s->parts,
+                          s->stages))
+    return false;
+  if (!kept) return true;
+  if (!kept->parts) kept->parts = ptc_arena_alloc_raw(s->arena, bytes);
+  memcpy(kept->parts, s->parts, bytes);
+  kept->layout = layout->number;
+  return true;
+}
+
 static void try_chunks(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_choice_t choice,
                        double hop, outlook_t outlooks[4]) {
   const int64_t pp = choice.size[PTC_AXIS_PP], num_parts = pp * choice.chunks;
   const double seconds = least_of_schedule(s, layout, &choice, hop);
   if (ptc_search_hopeless(s, seconds)) return;
   if (!look_out(s, layout, &choice, seconds, outlooks)) return;
-  if (s->parts_of != num_parts && !ptc_predict_stages(&layout->pieces, layout->times, s->cluster,
-                                                      s->stack, &choice, s->parts, s->stages))
-    return;
+  if (s->parts_of != num_parts && !find_cuts(s, layout, &choice)) return;
   s->parts_of = num_parts;
   try_parts(s, layout, choice, outlooks);
   // The slowest part is not all: a few micro-batches may be faster with fewer parameters on the first stage.
@@ -269,7 +298,7 @@ static void try_schedules(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc
   const int64_t m = micro_batches(s, &choice), turns = ptc_pieces_turns(&layout->pieces);
   double hops[2] = {-1, -1};  // with one chunk and several; below 0: not asked for yet
   outlook_t outlooks[4];
-  measure_rooms(s, layout, choice, outlooks);
+  open_outlooks(s, &choice, outlooks);
   s->parts_of = 0;
   for (int32_t k = 0; k < PTC_NUM_SCHEDULES; k++) {
     const ptc_schedule_kind_t kind = schedules[k];

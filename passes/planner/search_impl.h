@@ -16,6 +16,7 @@ typedef struct ptc_rough_s {
 
 // A layout: everything on which the times of pieces depend.
 typedef struct ptc_timed_layout_s {
+  int64_t number;
   ptc_choice_t choice;       // dp, pp, zero, schedule open
   ptc_work_pieces_t pieces;  // until the form is asked for others
   ptc_piece_time_t times[PTC_MAX_PIECES];
@@ -32,6 +33,13 @@ typedef struct ptc_kept_form_s {
   struct ptc_kept_form_s *next;
 } ptc_kept_form_t;
 
+// The cuts of a layout into some number of parts: pipelines of 4 stages and 2 chunks have those of 8 stages.
+enum { PTC_MOST_KEPT_PARTS = 256 };
+typedef struct ptc_kept_cuts_s {
+  int64_t layout;  // its number; 0: of none
+  ptc_part_range_t *parts;
+} ptc_kept_cuts_t;
+
 typedef struct ptc_queue_s ptc_queue_t;
 
 typedef struct ptc_search_s {
@@ -47,6 +55,8 @@ typedef struct ptc_search_s {
   int64_t parts_of;                        // the number of parts whose cuts are at hand; 0: none
   ptc_part_range_t parts[PTC_MAX_PARTS];
   ptc_stage_pieces_t stages[PTC_MAX_STAGES];
+  int64_t num_layouts;  // that were numbered
+  ptc_kept_cuts_t kept_cuts[PTC_MOST_KEPT_PARTS + 1];
   ptc_queue_t *queue;
   bool keeps_all;  // what cannot fit, too
   bool experts;    // ep may split what dp does not

@@ -77,12 +77,13 @@ double ptc_search_share(const ptc_search_t *s, const ptc_choice_t *choice) {
          (double)(choice->size[PTC_AXIS_CP] * choice->size[PTC_AXIS_TP]) / (double)s->devices;
 }
 
-static bool find_pieces(ptc_form_t *form, bool any_dp, const ptc_choice_t *choice,
+static bool find_pieces(ptc_search_t *s, ptc_form_t *form, bool any_dp, const ptc_choice_t *choice,
                         ptc_timed_layout_t *out) {
   const ptc_work_pieces_t *pieces = !form    ? NULL
                                     : any_dp ? ptc_form_at_any_dp(form, choice->micro_batch)
                                              : ptc_form_at(form, choice->micro_batch);
   if (!pieces) return false;
+  out->number = ++s->num_layouts;
   out->choice = *choice;
   out->pieces = *pieces;
   return true;
@@ -119,7 +120,7 @@ static void find_times(ptc_search_t *s, ptc_timed_layout_t *out) {
 
 bool ptc_search_lay_out(ptc_search_t *s, ptc_form_t *form, bool any_dp, const ptc_choice_t *choice,
                         ptc_timed_layout_t *out) {
-  if (!find_pieces(form, any_dp, choice, out)) return false;
+  if (!find_pieces(s, form, any_dp, choice, out)) return false;
   find_times(s, out);
   return true;
 }
@@ -131,6 +132,7 @@ bool ptc_search_recall(ptc_search_t *s, ptc_form_t *form, bool any_dp, const ptc
   if (s->cluster->num_groups > 1) return ptc_search_lay_out(s, form, any_dp, choice, out);
   const ptc_work_pieces_t *pieces = ptc_form_memory_at(form, any_dp, choice->micro_batch);
   if (!pieces) return false;
+  out->number = ++s->num_layouts;
   out->choice = *choice;
   out->pieces = *pieces;
   memcpy(out->times, rough->times, sizeof(*out->times) * (size_t)pieces->count);
