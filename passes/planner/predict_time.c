@@ -353,3 +353,48 @@ double ptc_predict_least_seconds(const ptc_work_pieces_t *pieces, const ptc_piec
   ptc_pipeline_least(&t.pipeline, t.ends);
   return latest(&p, &t) * (1 - 1e-12);
 }
+
+// A part of the bytes takes at least this of its part of the seconds, where NCCL takes another algorithm for it.
+static const double part_floor = .9;
+
+// What is left uncovered at least. It grows with the seconds.
+static double least_exposed(const late_t *late, double hidden) {
+  return late->seconds - fmin(hidden * late->seconds, late->window);
+}
+
+// The sum over all stages is that of one stage that has all turns, but that traffic in one piece may be faster.
+double ptc_predict_least_late(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
+                              const ptc_cluster_t *cluster, const ptc_stack_t *stack,
+                              const ptc_choice_t *choice, int64_t micro_batches,
+                              ptc_known_net_t *nets) {
+  if (ptc_slices_differ(cluster, choice)) return 0;
+  const ptc_predict_t p = {.pieces = pieces,
+                           .cluster = cluster,
+                           .stack = stack,
+                           .choice = choice,
+                           .device = ptc_predict_device(cluster, pieces->work->precision),
+                           .micro_batches = micro_batches,
+                           .nets = nets};
+  late_t sums = {0}, gathers = {0}, per_micro = {0};
+  ptc_part_time_t all = {0};
+  double step = 0;
+  for (int32_t i = 0; i < pieces->count; i++) {
+    const ptc_piece_t *piece = &pieces->items[i];
+    const double turns = (double)piece->count;
+    add_turns(&all, turn_time(&times[i], 1), turns);
+    step += turns * times[i].step;
+    for (int32_t g = 0; g < piece->num_groups; g++)
+      add_group(&p, &piece->groups[g], turns, &sums, &gathers, &per_micro);
+  }
+  const double stages = (double)choice->size[PTC_AXIS_PP], hidden = stack->hidden_late;
+  if (stages > 1) {
+    sums.seconds *= part_floor;
+    gathers.seconds *= part_floor;
+  }
+  sums.window = all.b + all.w;
+  gathers.window = all.f;
+  per_micro.window = (double)micro_batches * (all.f + all.b + all.w);
+  const double late = least_exposed(&sums, hidden) + least_exposed(&gathers, hidden) +
+                      least_exposed(&per_micro, hidden);
+  return (late + step) / stages * (1 - 1e-9);
+}

@@ -122,10 +122,10 @@ static bool try_turns(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_cho
 // average one. Without chunks: a micro-batch passes all stages (where W is apart, without it), and a stage has all
 // others to do, but for S - 1 F or W, which may lie where it waits anyway.
 static double least_of_schedule(const ptc_search_t *s, const ptc_timed_layout_t *layout,
-                                const ptc_choice_t *choice, double hop) {
+                                const ptc_choice_t *choice, double hop, double *out_busy) {
   const double m = (double)micro_batches(s, choice), pp = (double)choice->size[PTC_AXIS_PP];
   const double sends = hop * 2 * (pp * (double)choice->chunks - 1) / pp;
-  const double busy = layout->work + m * sends;
+  const double busy = *out_busy = layout->work + m * sends;
   if (pp == 1 || choice->chunks > 1 || s->cluster->num_groups > 1) return busy;
   double all = 0, w = 0, most = 0;
   for (int32_t i = 0; i < layout->pieces.count; i++) {
@@ -145,6 +145,7 @@ static double least_of_schedule(const ptc_search_t *s, const ptc_timed_layout_t 
 typedef struct outlook_s {
   bool open, measured, may_fit;
   ptc_room_t room;
+  double late;     // ptc_predict_least_late; below 0: not asked for yet
   double seconds;  // of a step at least
 } outlook_t;
 
@@ -155,6 +156,7 @@ static void open_outlooks(const ptc_search_t *s, const ptc_choice_t *choice,
   for (int64_t zero = 0; zero < 4; zero++) {
     outlook_t *o = &outlooks[zero];
     o->measured = false;
+    o->late = -1;
     // Without replicas they are one, but for a stack that keeps no copies then.
     o->open = s->fixed->zero >= 0 ? s->fixed->zero == zero
                                   : zero == 0 || replicas || (zero == 3 && s->stack->masters_alone);
@@ -169,6 +171,15 @@ static void measure_room(const ptc_search_t *s, const ptc_timed_layout_t *layout
   o->measured = true;
 }
 
+static double late_of(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_choice_t choice,
+                      int64_t zero, outlook_t *o) {
+  choice.zero = zero;
+  if (o->late < 0)
+    o->late = ptc_predict_least_late(&layout->pieces, layout->times, s->cluster, s->stack, &choice,
+                                     micro_batches(s, &choice), s->nets);
+  return o->late;
+}
+
 // The most bytes with which something is still of use.
 static double worth_bytes(const ptc_search_t *s) {
   const ptc_search_result_t *out = s->out;
@@ -177,9 +188,9 @@ static double worth_bytes(const ptc_search_t *s) {
   return s->objective == PTC_OBJECTIVE_MEMORY ? fmin(s->capacity, out->best.value) : s->capacity;
 }
 
-// False: nothing comes of it.
+// False: nothing comes of it. |busy|: what a stage takes for its passes on the average; |seconds|: with what it waits.
 static bool look_out(ptc_search_t *s, const ptc_timed_layout_t *layout, const ptc_choice_t *choice,
-                     double seconds, outlook_t outlooks[4]) {
+                     double busy, double seconds, outlook_t outlooks[4]) {
   const double bytes = worth_bytes(s);
   const int64_t m = micro_batches(s, choice);
   const double all_again = layout->again * ptc_search_share(s, choice);
@@ -193,7 +204,10 @@ static bool look_out(ptc_search_t *s, const ptc_timed_layout_t *layout, const pt
     o->may_fit = !ends && ptc_room_may_fit(&o->room, s->stack, choice, m, bytes, &again);
     ends |= !o->may_fit && zero < 3;
     o->seconds = seconds + again * all_again;
-    any |= o->may_fit && !ptc_search_hopeless(s, o->seconds);
+    if (!o->may_fit || ptc_search_hopeless(s, o->seconds)) continue;
+    if (s->out->feasible && s->objective != PTC_OBJECTIVE_MEMORY)
+      o->seconds = fmax(o->seconds, busy + late_of(s, layout, *choice, zero, o) + again * all_again);
+    any |= !ptc_search_hopeless(s, o->seconds);
   }
   return any;
 }
@@ -272,9 +286,10 @@ static bool find_cuts(ptc_search_t *s, const ptc_timed_layout_t *layout,
 static void try_chunks(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_choice_t choice,
                        double hop, outlook_t outlooks[4]) {
   const int64_t pp = choice.size[PTC_AXIS_PP], num_parts = pp * choice.chunks;
-  const double seconds = least_of_schedule(s, layout, &choice, hop);
+  double busy;
+  const double seconds = least_of_schedule(s, layout, &choice, hop, &busy);
   if (ptc_search_hopeless(s, seconds)) return;
-  if (!look_out(s, layout, &choice, seconds, outlooks)) return;
+  if (!look_out(s, layout, &choice, busy, seconds, outlooks)) return;
   if (s->parts_of != num_parts && !find_cuts(s, layout, &choice)) return;
   s->parts_of = num_parts;
   try_parts(s, layout, choice, outlooks);

@@ -1,6 +1,7 @@
 // Proves: what a layout's floor says holds: neither it nor the same split over more ranks of tp or cp, in micro-batches of
 // the same size or smaller ones, takes less time of all devices together; for all samples on random clusters, stacks,
-// splits, sets of names and recompute modes. The search leaves out what a floor excludes.
+// splits, sets of names and recompute modes. The search leaves out what a floor excludes. And no step takes less than its passes
+// and ptc_predict_least_late, on pipelines of all schedules with every ZeRO.
 #include <math.h>
 
 #include "frontend/cluster.h"
@@ -41,10 +42,50 @@ static bool measure(const ptc_work_t *work, const ptc_cluster_t *cluster, const 
 
 typedef struct tally_s {
   uint64_t seed;
-  int pairs;
+  int pairs, pipelines;
   double least,
       closest;  // least time of the finer split beside the floor; greatest floor beside its own time
+  double late;  // greatest bound of a pipeline beside what it takes
 } tally_t;
+
+// What is known of a step before the cuts are made, with what is sent once.
+static void compare_late(const plan_model_t *m, const ptc_cluster_t *cluster,
+                         const ptc_stack_t *stack, ptc_choice_t choice, const char *name,
+                         tally_t *tally) {
+  uint64_t *seed = &tally->seed;
+  const uint64_t own = *seed;
+  choice.size[PTC_AXIS_PP] = (int64_t)1 << unit_random(seed) % 6;
+  choice.size[PTC_AXIS_DP] = (int64_t)1 << unit_random(seed) % 6;
+  choice.zero = (int64_t)(unit_random(seed) % 4);
+  choice.schedule = (ptc_schedule_kind_t)(unit_random(seed) % PTC_NUM_SCHEDULES);
+  choice.chunks = choice.schedule == PTC_SCHEDULE_INTERLEAVED ? 2 : 1;
+  ptc_arena_t arena = {0};
+  ptc_work_pieces_t pieces;
+  ptc_piece_time_t times[PTC_MAX_PIECES];
+  ptc_prediction_t predicted;
+  if (ptc_layout_pieces(m->work, &arena, &choice, stack->saves, &pieces) == PTC_OK &&
+      (choice.chunks == 1 || pieces.micro_batches % choice.size[PTC_AXIS_PP] == 0) &&
+      ptc_predict(&pieces, cluster, stack, &choice, &predicted)) {
+    ptc_predict_pieces(&pieces, cluster, stack, &choice, times);
+    double busy = 0;
+    for (int32_t i = 0; i < pieces.count; i++)
+      busy += ptc_piece_seconds(&times[i]) * (double)pieces.items[i].count;
+    busy *= (double)pieces.micro_batches / (double)choice.size[PTC_AXIS_PP];
+    const double late = ptc_predict_least_late(&pieces, times, cluster, stack, &choice,
+                                               pieces.micro_batches, NULL);
+    char row[256];
+    snprintf(row, sizeof(row),
+             "%s seed %llu on %s, stack %s, pp=%d dp=%d tp=%d zero=%d: %.9g s, but %.9g s and "
+             "%.9g s at least",
+             name, (unsigned long long)own, cluster->name, stack->name,
+             (int)choice.size[PTC_AXIS_PP], (int)choice.size[PTC_AXIS_DP],
+             (int)choice.size[PTC_AXIS_TP], (int)choice.zero, predicted.step_s, busy, late);
+    UNIT_CHECK(late >= 0 && predicted.step_s >= (busy + late) * (1 - 1e-9), row);
+    tally->pipelines++;
+    tally->late = fmax(tally->late, (busy + late) / predicted.step_s);
+  }
+  ptc_arena_deinit(&arena);
+}
 
 static void compare(const plan_model_t *m, const char *name, void *arg) {
   tally_t *tally = arg;
@@ -88,6 +129,7 @@ static void compare(const plan_model_t *m, const char *name, void *arg) {
     }
     tally->closest = fmax(tally->closest, coarse.floor / coarse.work);
   }
+  for (int i = 0; i < 8; i++) compare_late(m, cluster, stack, choice, name, tally);
   ptc_arena_deinit(&arena);
 }
 
@@ -96,7 +138,8 @@ static void test_samples(void) {
   plan_each_sample("1024", 40, compare, &tally);
   printf("\n  %d pairs, at least %.4f of a floor; floors up to %.3f of their own time ",
          tally.pairs, tally.least, tally.closest);
-  CU_ASSERT(tally.pairs > 0);
+  printf("\n  %d pipelines, bounds up to %.3f of what they take ", tally.pipelines, tally.late);
+  CU_ASSERT(tally.pairs > 0 && tally.pipelines > 0);
 }
 
 static const unit_test_t tests[] = {{"samples", test_samples}};

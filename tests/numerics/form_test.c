@@ -1,5 +1,5 @@
 // Proves: the pieces of a form agree with a layout of each micro-batch, number by number, for all samples on random
-// splits, sets of names, recompute modes and save profiles.
+// splits, sets of names, recompute modes and save profiles; as well where a form takes from an earlier one how values lie.
 #include <math.h>
 
 #include "tests/support/plan_space.h"
@@ -60,14 +60,42 @@ static int64_t pick(uint64_t *seed, int64_t most) {
 }
 
 typedef struct tally_s {
-  uint64_t seed;
+  uint64_t seed, own;  // |own|: of the case at hand
   int compared;
 } tally_t;
 
+static void compare_choice(const plan_model_t *m, const char *name, ptc_choice_t choice,
+                           ptc_save_profile_t profile, ptc_arena_t *arena,
+                           ptc_patterns_t *patterns, tally_t *tally) {
+  ptc_form_t *form;
+  const bool ok =
+      ptc_layout_form(m->work, arena, patterns, &choice, profile, &form) == PTC_OK;
+  for (choice.micro_batch = 1; choice.micro_batch <= m->work->batch; choice.micro_batch++) {
+    ptc_arena_t scratch = {0};
+    ptc_work_pieces_t direct;
+    const ptc_work_pieces_t *pieces = ok ? ptc_form_at(form, choice.micro_batch) : NULL;
+    const bool fits = ptc_layout_pieces(m->work, &scratch, &choice, profile, &direct) == PTC_OK;
+    const char *what = !fits == !pieces ? NULL : "whether it fits";
+    if (fits && pieces) what = difference(pieces, &direct);
+    char row[160];
+    snprintf(row, sizeof(row), "%s seed %llu%s dp=%d cp=%d tp=%d micro_batch=%d: %s", name,
+             (unsigned long long)tally->own, patterns ? " patterns" : "",
+             (int)choice.size[PTC_AXIS_DP], (int)choice.size[PTC_AXIS_CP],
+             (int)choice.size[PTC_AXIS_TP], (int)choice.micro_batch, what ? what : "");
+    UNIT_CHECK(!what, row);
+    tally->compared += fits;
+    ptc_arena_deinit(&scratch);
+  }
+  if (form) ptc_form_end(form);
+}
+
+// Alone, and among others that differ in sizes, most of which lie as one of them does.
 static void compare(const plan_model_t *m, const char *name, void *arg) {
+  static const int8_t times[][3] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 2},
+                                    {1, 1, 4}, {3, 1, 1}, {1, 3, 2}, {1, 1, 1}};
   tally_t *tally = arg;
   uint64_t *seed = &tally->seed;
-  const uint64_t own = *seed;
+  tally->own = *seed;
   ptc_choice_t choice = {.chunks = 1, .recompute_turns = -1};
   choice.size[PTC_AXIS_PP] = 1;
   choice.size[PTC_AXIS_DP] = pick(seed, 3);
@@ -78,23 +106,16 @@ static void compare(const plan_model_t *m, const char *name, void *arg) {
   const ptc_save_profile_t profile =
       (ptc_save_profile_t)(unit_random(seed) % PTC_NUM_SAVE_PROFILES);
   ptc_arena_t arena = {0};
-  ptc_form_t *form;
-  const bool ok = ptc_layout_form(m->work, &arena, NULL, &choice, profile, &form) == PTC_OK;
-  for (choice.micro_batch = 1; choice.micro_batch <= m->work->batch; choice.micro_batch++) {
-    ptc_arena_t scratch = {0};
-    ptc_work_pieces_t direct;
-    const ptc_work_pieces_t *pieces = ok ? ptc_form_at(form, choice.micro_batch) : NULL;
-    const bool fits = ptc_layout_pieces(m->work, &scratch, &choice, profile, &direct) == PTC_OK;
-    const char *what = !fits == !pieces ? NULL : "whether it fits";
-    if (fits && pieces) what = difference(pieces, &direct);
-    char row[160];
-    snprintf(row, sizeof(row), "%s seed %llu micro_batch %d: %s", name, (unsigned long long)own,
-             (int)choice.micro_batch, what ? what : "");
-    UNIT_CHECK(!what, row);
-    tally->compared += fits;
-    ptc_arena_deinit(&scratch);
+  compare_choice(m, name, choice, profile, &arena, NULL, tally);
+  ptc_patterns_t *patterns = ptc_patterns_new(&arena);
+  for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
+    ptc_choice_t other = choice;
+    other.size[PTC_AXIS_DP] *= times[i][0];
+    other.size[PTC_AXIS_CP] *= times[i][1];
+    other.size[PTC_AXIS_TP] *= times[i][2];
+    compare_choice(m, name, other, profile, &arena, patterns, tally);
   }
-  if (form) ptc_form_end(form);
+  ptc_patterns_end(patterns);
   ptc_arena_deinit(&arena);
 }
 

@@ -1,4 +1,4 @@
-// Proves: arena memory is zeroed, aligned, disjoint, and survives later allocations.
+// Proves: arena memory is zeroed, aligned, disjoint, and survives later allocations; so after a reset.
 #include "ir/base/arena.h"
 
 #include "tests/support/unit.h"
@@ -42,5 +42,27 @@ static void test_strings(void) {
   ptc_arena_deinit(&arena);
 }
 
-static const unit_test_t tests[] = {{"sizes", test_sizes}, {"strings", test_strings}};
+// What is taken again after a reset is as clean as before, and lies in one piece.
+static void test_reset(void) {
+  ptc_arena_t arena = {0};
+  ptc_arena_reset(&arena);
+  for (int round = 0; round < 4; round++) {
+    unsigned char *blocks[40];
+    for (int i = 0; i < 40; i++) {
+      blocks[i] = ptc_arena_alloc(&arena, 5000);
+      size_t set = 0;
+      for (int j = 0; j < 5000; j++) set += blocks[i][j] != 0;
+      CU_ASSERT_EQUAL(set, 0);
+      memset(blocks[i], 255, 5000);
+      if (round > 0 && i > 0) CU_ASSERT_EQUAL(blocks[i] - blocks[i - 1], 5008);
+    }
+    CU_ASSERT_EQUAL(arena.used_bytes, 40 * 5008);
+    ptc_arena_reset(&arena);
+    CU_ASSERT_EQUAL(arena.used_bytes, 0);
+  }
+  ptc_arena_deinit(&arena);
+}
+
+static const unit_test_t tests[] = {
+    {"sizes", test_sizes}, {"strings", test_strings}, {"reset", test_reset}};
 UNIT_MAIN("arena", tests)
