@@ -142,5 +142,39 @@ static void test_samples(void) {
   CU_ASSERT(tally.pairs > 0 && tally.pipelines > 0);
 }
 
-static const unit_test_t tests[] = {{"samples", test_samples}};
+// Of sums and gathers, what part of its share of the seconds a part of the bytes takes at least: ptc_predict_least_late reckons
+// with 0.9.
+static void test_parts(void) {
+  static const ptc_net_kind_t kinds[] = {PTC_NET_ALL_REDUCE, PTC_NET_REDUCE_SCATTER,
+                                         PTC_NET_ALL_GATHER};
+  double least = 1;
+  for (size_t k = 0; k < sizeof(specs) / sizeof(*specs); k++) {
+    ptc_arena_t arena = {0};
+    ptc_diag_t diag;
+    ptc_diag_init(&diag);
+    ptc_cluster_t *cluster = NULL;
+    CU_ASSERT_EQUAL_FATAL(ptc_cluster_find(&diag, &arena, NULL, specs[k], &cluster), PTC_OK);
+    ptc_diag_deinit(&diag);
+    for (int64_t dp = 2; dp <= DEVICES; dp *= 2)
+      for (int64_t inner = 1; inner * dp <= DEVICES; inner *= 2)
+        for (size_t kind = 0; kind < sizeof(kinds) / sizeof(*kinds); kind++) {
+          const int64_t size[PTC_NUM_DEVICE_AXES] = {1, dp, 1, 1, inner};
+          const ptc_group_shape_t shape = ptc_group_shape(cluster, size, 1u << PTC_AXIS_DP);
+          double rate = INFINITY;  // the least seconds of a byte so far
+          for (double bytes = 64; bytes < 1e12; bytes *= 1.07) {
+            const double own = ptc_net_seconds(cluster, kinds[kind], shape, bytes, NULL) / bytes;
+            char row[160];
+            snprintf(row, sizeof(row), "%s, %s of %d ranks, %d inside, %.4g bytes: %.4f", specs[k],
+                     ptc_net_kind_names[kinds[kind]], (int)dp, (int)inner, bytes, rate / own);
+            UNIT_CHECK(rate >= 0.9 * own, row);
+            least = fmin(least, rate / own);
+            rate = fmin(rate, own);
+          }
+        }
+    ptc_arena_deinit(&arena);
+  }
+  printf("\n  a part takes at least %.4f of its share ", least);
+}
+
+static const unit_test_t tests[] = {{"samples", test_samples}, {"parts", test_parts}};
 UNIT_MAIN("floor", tests)
