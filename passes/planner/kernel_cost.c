@@ -6,7 +6,11 @@
 
 static double least(double a, double b) { return a < b ? a : b; }
 static double most(double a, double b) { return a > b ? a : b; }
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+// Short divisions take less time.
+static int64_t ceil_div(int64_t a, int64_t b) {
+  const int64_t sum = a + b - 1;
+  return (sum | b) >> 32 ? sum / b : (int64_t)((uint32_t)sum / (uint32_t)b);
+}
 static int64_t at_least_one(int64_t value) { return value < 1 ? 1 : value; }
 
 // Bytes of an element of a matrix product's operand.

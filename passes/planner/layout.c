@@ -12,7 +12,7 @@ double ptc_lay_elements(const ptc_layout_t *l, const ptc_wvalue_t *value, const 
   for (int32_t d = 0; d < value->num_dims; d++) {
     const int64_t extent = l->w->dims[l->p->dims[value->dims + d]].extent;
     const int64_t shards = ptc_laid_size(l, axes[d]);
-    elements *= (double)(shards == 1 ? extent : (extent + shards - 1) / shards);
+    elements *= (double)ptc_lay_share(extent, shards);
   }
   return elements;
 }

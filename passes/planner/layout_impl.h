@@ -136,6 +136,12 @@ static inline int64_t ptc_laid_size(const ptc_layout_t *l, ptc_laid_t axes) {
   for (; axes; axes >>= 4) size *= l->size[axes & 15];
   return size;
 }
+// Of |extent| elements in |shards| parts. Short divisions take less time.
+static inline int64_t ptc_lay_share(int64_t extent, int64_t shards) {
+  if (shards == 1) return extent;
+  const int64_t sum = extent + shards - 1;
+  return (sum | shards) >> 32 ? sum / shards : (int64_t)((uint32_t)sum / (uint32_t)shards);
+}
 static inline bool ptc_laid_by_micro(ptc_laid_t axes) {
   return ptc_laid_set(axes) >> PTC_REF_MICRO & 1;
 }

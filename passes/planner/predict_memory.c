@@ -203,6 +203,10 @@ bool ptc_room_may_fit(const ptc_room_t *room, const ptc_stack_t *stack, const pt
   if (isinf(bytes) || room->turns == 0) return true;
   const double all = (bytes - room->fixed) / stack->allocator * (1 + 1e-9);
   const double of_all = (double)room->turns, each = (double)choice->chunks;
+  // If every stage had as few micro-batches in flight as the last one, and no more to hold.
+  const double lightest = room->states + room->least * in_flight(&p, p.num_stages - 1);
+  if (((all - room->temp) / lightest + 1e-6) * (double)p.num_stages * (1 + 1e-9) < of_all)
+    return false;
   double most = 0, untouched = 0, gain = 0;
   for (int64_t s = 0; s < p.num_stages; s++) {
     const double flying = in_flight(&p, s);

@@ -5,7 +5,7 @@
 #include "passes/planner/predict_impl.h"
 #include "passes/planner/search.h"
 
-enum { PTC_MAX_DIVISORS = 512, PTC_FORM_BUCKETS = 256 };
+enum { PTC_MAX_DIVISORS = 512, PTC_FORM_BUCKETS = 1024 };
 
 // A layout before it is needed again.
 typedef struct ptc_rough_s {
