@@ -105,7 +105,7 @@ typedef struct ptc_layout_s {
   int32_t num_cache, cap_cache, num_targets, cap_targets, num_nets, cap_nets;
   bool overflow;
   ptc_lay_log_t *log;  // NULL: nobody asks
-  const ptc_pattern_t *pattern;  // that it was taken from; NULL: from none
+  const ptc_pattern_t *pattern;  // that it lies as; NULL: none is kept
 } ptc_layout_t;
 
 // --- words of axes
@@ -252,7 +252,7 @@ bool ptc_lay_all_on_dp(const ptc_layout_t *l);
 // Between ptc_layout_begin and ptc_layout_infer: takes how values lie from a choice before. False: there is none like it.
 bool ptc_patterns_find(const ptc_patterns_t *patterns, ptc_layout_t *l);
 // Keeps how values lie, for choices to come. |l|->log is what was noted on the way.
-void ptc_patterns_keep(ptc_patterns_t *patterns, const ptc_layout_t *l);
+void ptc_patterns_keep(ptc_patterns_t *patterns, ptc_layout_t *l);
 // Kernels of an earlier choice that differ from those of |l| in numbers alone (NULL: there are none), and those for choices
 // to come.
 ptc_kernel_work_t *ptc_patterns_kernels(const ptc_patterns_t *patterns, const ptc_layout_t *l);

@@ -266,7 +266,7 @@ static void *copy(ptc_arena_t *arena, const void *items, size_t count, size_t si
   return own;
 }
 
-void ptc_patterns_keep(ptc_patterns_t *patterns, const ptc_layout_t *l) {
+void ptc_patterns_keep(ptc_patterns_t *patterns, ptc_layout_t *l) {
   const ptc_lay_log_t *log = l->log;
   if (log->lost) return;
   ptc_arena_t *arena = patterns->arena;
@@ -298,12 +298,15 @@ void ptc_patterns_keep(ptc_patterns_t *patterns, const ptc_layout_t *l) {
   COPY(nets, l->num_nets);
 #undef COPY
   p->params = p->laid.params;
-  p->all_on_dp = ptc_lay_all_on_dp(l);
   ptc_lay_log_t growing = {.arena = l->arena};
   each_value_growing(l, log_growing, &growing);
+  p->all_on_dp = true;
+  for (int32_t i = 0; i < growing.num_tests; i++)
+    check_on_dp(l, growing.tests[i].extent, growing.tests[i].axes, &p->all_on_dp);
   each_built_growing(l, log_growing, &growing);
   p->growing = copy(arena, growing.tests, (size_t)growing.num_tests, sizeof(*growing.tests));
   p->num_growing = growing.num_tests;
+  l->pattern = p;
   *bucket = p;
 }
 

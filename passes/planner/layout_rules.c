@@ -76,13 +76,6 @@ static void base_lays(const ptc_layout_t *l, const ptc_wop_t *op, ptc_lay_t *lay
 
 // --- factors
 
-static double global_bytes(const ptc_layout_t *l, const ptc_wvalue_t *value) {
-  double bytes = (double)ptc_dtype_bytes((ptc_dtype_t)value->dtype) * value->instances;
-  for (int32_t d = 0; d < value->num_dims; d++)
-    bytes *= (double)l->w->dims[l->p->dims[value->dims + d]].extent;
-  return bytes;
-}
-
 static void add_dim(factor_t *f, ptc_laid_t axes, double bytes, bool weight) {
   if (!axes) return;
   if (f->axes == axes) {
@@ -112,7 +105,7 @@ static ceding_t find_ceding(const ptc_layout_t *l, const ptc_wop_t *op, const pt
   ceding_t c = {0};
   ptc_laid_t walked[PTC_MAX_DIMS];
   int32_t num_walked = 0;
-  double staying = global_bytes(l, &l->p->values[op->results]);
+  double staying = l->p->values[op->results].bytes;
   for (int32_t d = 0; d < x->num_dims; d++) {
     const uint64_t bit = UINT64_C(1) << op->places[d];
     if (op->whole & bit)
@@ -121,8 +114,8 @@ static ceding_t find_ceding(const ptc_layout_t *l, const ptc_wop_t *op, const pt
       c.beside |= bit;
   }
   for (int32_t i = 1; i < op->num_operands; i++)
-    staying += global_bytes(l, &l->p->values[op->operands[i]]);
-  if (ptc_lay_compare(l, global_bytes(l, x), walked, num_walked, staying) > 0)
+    staying += l->p->values[op->operands[i]].bytes;
+  if (ptc_lay_compare(l, x->bytes, walked, num_walked, staying) > 0)
     return (ceding_t){0};
   return c;
 }
@@ -172,12 +165,9 @@ static void find_factors(const ptc_layout_t *l, const ptc_wop_t *op, const ptc_l
   const int8_t *place = op->places;
   for (int32_t i = 0; i < op->num_operands; i++) {
     const ptc_wvalue_t *v = &l->p->values[op->operands[i]];
-    double bytes = -1;
-    for (int32_t d = 0; d < v->num_dims; d++, place++) {
-      if (!lays[i].axes[d] || *place < 0) continue;
-      if (bytes < 0) bytes = global_bytes(l, v);
-      add_dim(&f[*place], lays[i].axes[d], bytes, v->weight);
-    }
+    for (int32_t d = 0; d < v->num_dims; d++, place++)
+      if (lays[i].axes[d] && *place >= 0)
+        add_dim(&f[*place], lays[i].axes[d], v->bytes, v->weight);
   }
   if (!split)
     for (int32_t i = 0; i < op->num_factors; i++)

@@ -270,6 +270,15 @@ static ptc_precision_t precision_of(const ptc_module_t *module) {
   return PTC_PREC_F32;
 }
 
+static void find_bytes(const ptc_work_impl_t *w, const ptc_wprogram_t *p) {
+  for (int32_t v = 0; v < p->num_values; v++) {
+    ptc_wvalue_t *value = &p->values[v];
+    value->bytes = (double)ptc_dtype_bytes((ptc_dtype_t)value->dtype) * value->instances;
+    for (int32_t d = 0; d < value->num_dims; d++)
+      value->bytes *= (double)w->dims[p->dims[value->dims + d]].extent;
+  }
+}
+
 ptc_status_t ptc_work_new(ptc_module_t *module, ptc_arena_t *arena, ptc_work_t **out_work) {
   *out_work = NULL;
   if (!ptc_module_find_func(module, "train"))
@@ -313,6 +322,8 @@ ptc_status_t ptc_work_new(ptc_module_t *module, ptc_arena_t *arena, ptc_work_t *
       is_input[i] = is_input_dim(module, name);
       work->impl->is_sequence[i] = ptc_map_get(&sequence.names, name) != NULL;
     }
+    for (int mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++)
+      find_bytes(work->impl, &work->impl->programs[mode]);
     status = ptc_work_finish(work, arena, module->diag);
     find_candidates(work, is_input);
     if (status == PTC_OK) *out_work = work;

@@ -53,6 +53,7 @@ typedef struct ptc_wvalue_s {
   int32_t block;
   ptc_wop_t *def;    // NULL: an argument
   double instances;  // of a bundle
+  double bytes;      // of all of it, on all devices
 } ptc_wvalue_t;
 
 typedef enum ptc_wclass_e {
