@@ -147,16 +147,15 @@ void ptc_lay_attention_nets(ptc_layout_t *l, const ptc_wop_t *op, const ptc_lay_
     if (home_of(op, a, r) < 0) continue;
     uint16_t set = 0;
     for (int32_t d = 0; d < y->num_dims; d++) set |= ptc_laid_set(axes[d]);
-    ptc_lay_net_t net = {
-        .kind = PTC_NET_ALL_TO_ALL,
-        .axes = PTC_REF_AXIS + PTC_AXIS_CP,
-        .by_micro = set >> PTC_REF_MICRO & 1,
-        .times = op->block > 1 ? ptc_lay_turns(l, op->block) : 1,
-        .piece = op->piece,
-        .phase = op->phase,
-        .op = op,
-        .value = op->results + r,
-        .each = (double)ptc_dtype_bytes((ptc_dtype_t)y->dtype)};
+    ptc_lay_net_t net = {.kind = PTC_NET_ALL_TO_ALL,
+                         .axes = PTC_REF_AXIS + PTC_AXIS_CP,
+                         .by_micro = set >> PTC_REF_MICRO & 1,
+                         .times = op->block > 1 ? ptc_lay_turns(l, op->block) : 1,
+                         .piece = op->piece,
+                         .phase = op->phase,
+                         .op = op,
+                         .value = op->results + r,
+                         .each = (double)ptc_dtype_bytes((ptc_dtype_t)y->dtype)};
     memcpy(net.buffer, axes, sizeof(*axes) * (size_t)y->num_dims);
     ptc_lay_add_net(l, &net);
   }

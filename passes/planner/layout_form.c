@@ -119,8 +119,7 @@ static void add_peaks(ptc_form_t *form, ptc_arena_t *arena, const ptc_layout_t *
 
 static int32_t count_products(const ptc_form_t *form) {
   int32_t count = 0;
-  for (int32_t i = 0; i < form->num_kernels; i++)
-    count += form->kernels[i].kind != PTC_KW_MEMORY;
+  for (int32_t i = 0; i < form->num_kernels; i++) count += form->kernels[i].kind != PTC_KW_MEMORY;
   return count;
 }
 

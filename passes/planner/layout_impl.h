@@ -104,7 +104,7 @@ typedef struct ptc_layout_s {
   ptc_lay_net_t *nets;
   int32_t num_cache, cap_cache, num_targets, cap_targets, num_nets, cap_nets;
   bool overflow;
-  ptc_lay_log_t *log;  // NULL: nobody asks
+  ptc_lay_log_t *log;            // NULL: nobody asks
   const ptc_pattern_t *pattern;  // that it lies as; NULL: none is kept
 } ptc_layout_t;
 
@@ -271,8 +271,7 @@ void ptc_lay_collected(const ptc_layout_t *l, const ptc_wcollect_t *c, ptc_lay_t
 // The numbers of all pieces, once the values lie.
 void ptc_layout_measure(ptc_layout_t *l, ptc_save_profile_t profile, ptc_work_pieces_t *out);
 // The same for another micro-batch, but for the parameters, whose collectives are there already.
-void ptc_layout_measure_again(ptc_layout_t *l, ptc_save_profile_t profile,
-                              ptc_work_pieces_t *out);
+void ptc_layout_measure_again(ptc_layout_t *l, ptc_save_profile_t profile, ptc_work_pieces_t *out);
 
 // --- layout_kernels.c
 ptc_phase_work_t *ptc_piece_phase(ptc_piece_t *piece, int phase);  // a ptc_work_phase_t

@@ -73,8 +73,7 @@ static void log_test(ptc_lay_log_t *log, ptc_lay_test_t test) {
         other->right == test.right)
       return;
   }
-  log->tests =
-      grown(log->arena, log->tests, log->num_tests, &log->cap_tests, sizeof(*log->tests));
+  log->tests = grown(log->arena, log->tests, log->num_tests, &log->cap_tests, sizeof(*log->tests));
   log->tests[log->num_tests++] = test;
 }
 
@@ -272,18 +271,17 @@ void ptc_patterns_keep(ptc_patterns_t *patterns, ptc_layout_t *l) {
   ptc_arena_t *arena = patterns->arena;
   ptc_pattern_t *p = PTC_ARENA_NEW(arena, ptc_pattern_t), **bucket = bucket_of(patterns, l);
   *p = (ptc_pattern_t){.program = l->p,
-                   .sequence_parallel = l->choice->sequence_parallel,
-                   .many = many_of(l),
-                   .num_tests = log->num_tests,
-                   .num_dims = log->num_dims,
-                   .depends = *l->depends,
-                   .laid = *l,
-                   .next = *bucket};
+                       .sequence_parallel = l->choice->sequence_parallel,
+                       .many = many_of(l),
+                       .num_tests = log->num_tests,
+                       .num_dims = log->num_dims,
+                       .depends = *l->depends,
+                       .laid = *l,
+                       .next = *bucket};
   memcpy(p->overlap, l->overlap, sizeof(p->overlap));
   p->tests = copy(arena, log->tests, (size_t)log->num_tests, sizeof(*log->tests));
   p->dims = copy(arena, log->dims, (size_t)log->num_dims, sizeof(*log->dims));
-#define COPY(field, count) \
-  p->laid.field = copy(arena, l->field, (size_t)(count), sizeof(*l->field))
+#define COPY(field, count) p->laid.field = copy(arena, l->field, (size_t)(count), sizeof(*l->field))
   COPY(params, l->w->num_params);
   COPY(axes, l->p->num_dims);
   COPY(partial, l->p->num_values);

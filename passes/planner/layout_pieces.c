@@ -23,8 +23,7 @@ void ptc_layout_measure(ptc_layout_t *l, ptc_save_profile_t profile, ptc_work_pi
   ptc_layout_room(l, profile, out->items);
 }
 
-void ptc_layout_measure_again(ptc_layout_t *l, ptc_save_profile_t profile,
-                              ptc_work_pieces_t *out) {
+void ptc_layout_measure_again(ptc_layout_t *l, ptc_save_profile_t profile, ptc_work_pieces_t *out) {
   begin_pieces(l, out);
   ptc_layout_kernels(l, out->items);
   ptc_layout_nets(l, out->items);

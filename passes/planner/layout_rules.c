@@ -113,10 +113,8 @@ static ceding_t find_ceding(const ptc_layout_t *l, const ptc_wop_t *op, const pt
     else
       c.beside |= bit;
   }
-  for (int32_t i = 1; i < op->num_operands; i++)
-    staying += l->p->values[op->operands[i]].bytes;
-  if (ptc_lay_compare(l, x->bytes, walked, num_walked, staying) > 0)
-    return (ceding_t){0};
+  for (int32_t i = 1; i < op->num_operands; i++) staying += l->p->values[op->operands[i]].bytes;
+  if (ptc_lay_compare(l, x->bytes, walked, num_walked, staying) > 0) return (ceding_t){0};
   return c;
 }
 
@@ -166,8 +164,7 @@ static void find_factors(const ptc_layout_t *l, const ptc_wop_t *op, const ptc_l
   for (int32_t i = 0; i < op->num_operands; i++) {
     const ptc_wvalue_t *v = &l->p->values[op->operands[i]];
     for (int32_t d = 0; d < v->num_dims; d++, place++)
-      if (lays[i].axes[d] && *place >= 0)
-        add_dim(&f[*place], lays[i].axes[d], v->bytes, v->weight);
+      if (lays[i].axes[d] && *place >= 0) add_dim(&f[*place], lays[i].axes[d], v->bytes, v->weight);
   }
   if (!split)
     for (int32_t i = 0; i < op->num_factors; i++)
@@ -212,8 +209,7 @@ static bool shape_fits(const ptc_layout_t *l, const ptc_wop_t *op, const factor_
     const int8_t *to = op->places + x->num_dims;
     for (int32_t d = 0; d < y->num_dims; d++) {
       const int64_t extent = l->w->dims[l->p->dims[y->dims + d]].extent;
-      if (to[d] >= 0 && extent == op->split_outer &&
-          !ptc_lay_divides(l, extent, f[to[d]].axes, 0))
+      if (to[d] >= 0 && extent == op->split_outer && !ptc_lay_divides(l, extent, f[to[d]].axes, 0))
         return false;
     }
   }

@@ -206,7 +206,8 @@ static bool look_out(ptc_search_t *s, const ptc_timed_layout_t *layout, const pt
     o->seconds = seconds + again * all_again;
     if (!o->may_fit || ptc_search_hopeless(s, o->seconds)) continue;
     if (s->out->feasible && s->objective != PTC_OBJECTIVE_MEMORY)
-      o->seconds = fmax(o->seconds, busy + late_of(s, layout, *choice, zero, o) + again * all_again);
+      o->seconds =
+          fmax(o->seconds, busy + late_of(s, layout, *choice, zero, o) + again * all_again);
     any |= !ptc_search_hopeless(s, o->seconds);
   }
   return any;
@@ -386,8 +387,7 @@ static void try_splits(ptc_search_t *s, const ptc_rough_t *rough) {
       continue;
     }
     if (choice.size[PTC_AXIS_DP] == 1) {
-      if (ptc_search_recall(s, any, false, rough, &alone))
-        try_schedules(s, &alone, choice);
+      if (ptc_search_recall(s, any, false, rough, &alone)) try_schedules(s, &alone, choice);
       continue;
     }
     // Over dp there are sums of gradients, and more; what is left out makes |rough| a bound.

@@ -21,7 +21,9 @@ static ptc_form_t *make_form(ptc_search_t *s, const ptc_choice_t *choice, ptc_ar
   s->out->layouts++;
   // Several kinds of nodes read the kernels of a layout again.
   if (!s->patterns && s->cluster->num_groups == 1) s->patterns = ptc_patterns_new(arena);
-  return ptc_layout_form(s->work, arena, s->patterns, choice, s->stack->saves, &form) == PTC_OK ? form : NULL;
+  return ptc_layout_form(s->work, arena, s->patterns, choice, s->stack->saves, &form) == PTC_OK
+             ? form
+             : NULL;
 }
 
 ptc_form_t *ptc_search_form(ptc_search_t *s, const ptc_choice_t *choice) {

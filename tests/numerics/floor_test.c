@@ -71,8 +71,8 @@ static void compare_late(const plan_model_t *m, const ptc_cluster_t *cluster,
     for (int32_t i = 0; i < pieces.count; i++)
       busy += ptc_piece_seconds(&times[i]) * (double)pieces.items[i].count;
     busy *= (double)pieces.micro_batches / (double)choice.size[PTC_AXIS_PP];
-    const double late = ptc_predict_least_late(&pieces, times, cluster, stack, &choice,
-                                               pieces.micro_batches, NULL);
+    const double late =
+        ptc_predict_least_late(&pieces, times, cluster, stack, &choice, pieces.micro_batches, NULL);
     char row[256];
     snprintf(row, sizeof(row),
              "%s seed %llu on %s, stack %s, pp=%d dp=%d tp=%d zero=%d: %.9g s, but %.9g s and "

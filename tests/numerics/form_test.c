@@ -65,11 +65,10 @@ typedef struct tally_s {
 } tally_t;
 
 static void compare_choice(const plan_model_t *m, const char *name, ptc_choice_t choice,
-                           ptc_save_profile_t profile, ptc_arena_t *arena,
-                           ptc_patterns_t *patterns, tally_t *tally) {
+                           ptc_save_profile_t profile, ptc_arena_t *arena, ptc_patterns_t *patterns,
+                           tally_t *tally) {
   ptc_form_t *form;
-  const bool ok =
-      ptc_layout_form(m->work, arena, patterns, &choice, profile, &form) == PTC_OK;
+  const bool ok = ptc_layout_form(m->work, arena, patterns, &choice, profile, &form) == PTC_OK;
   for (choice.micro_batch = 1; choice.micro_batch <= m->work->batch; choice.micro_batch++) {
     ptc_arena_t scratch = {0};
     ptc_work_pieces_t direct;
