@@ -43,8 +43,8 @@ struct ptc_form_s {
   ptc_work_pieces_t at_first, at_second;
   lines_t *peaks[2];  // per piece; forward, backward
   ptc_work_pieces_t out;
-  // In the order of pieces and phases. Forms of the same patterns have the same kernels in common, where each one writes
-  // its numbers.
+  // In the order of pieces and phases. Forms of the same patterns have the same kernels in common, where each one
+  // writes its numbers.
   ptc_kernel_work_t *kernels;
   ptc_net_item_t *nets;
   int32_t num_kernels, num_nets;

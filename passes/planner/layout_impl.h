@@ -45,8 +45,8 @@ typedef struct ptc_lay_built_s {
   ptc_lay_t lay;
 } ptc_lay_built_t;
 
-// A number that decided how something lies: whether |extent| is a multiple of the size of |axes|, or whether |left| over
-// that size is more or less than |right|.
+// A number that decided how something lies: whether |extent| is a multiple of the size of |axes|, or whether |left|
+// over that size is more or less than |right|.
 typedef struct ptc_lay_test_s {
   ptc_laid_t axes;
   int8_t outcome;
@@ -249,12 +249,13 @@ void ptc_lay_log_dim(const ptc_layout_t *l, int32_t size, int32_t role, int64_t 
 // Whether every dim that grows with the micro-batch divides evenly; whether each of them lies on dp, too (or dp is 1).
 bool ptc_lay_all_even(const ptc_layout_t *l);
 bool ptc_lay_all_on_dp(const ptc_layout_t *l);
-// Between ptc_layout_begin and ptc_layout_infer: takes how values lie from a choice before. False: there is none like it.
+// Between ptc_layout_begin and ptc_layout_infer: takes how values lie from a choice before. False: there is none like
+// it.
 bool ptc_patterns_find(const ptc_patterns_t *patterns, ptc_layout_t *l);
 // Keeps how values lie, for choices to come. |l|->log is what was noted on the way.
 void ptc_patterns_keep(ptc_patterns_t *patterns, ptc_layout_t *l);
-// Kernels of an earlier choice that differ from those of |l| in numbers alone (NULL: there are none), and those for choices
-// to come.
+// Kernels of an earlier choice that differ from those of |l| in numbers alone (NULL: there are none), and those for
+// choices to come.
 ptc_kernel_work_t *ptc_patterns_kernels(const ptc_patterns_t *patterns, const ptc_layout_t *l);
 void ptc_patterns_keep_kernels(ptc_patterns_t *patterns, const ptc_layout_t *l,
                                ptc_kernel_work_t *kernels);

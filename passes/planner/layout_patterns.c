@@ -1,8 +1,8 @@
 // How values lay under earlier choices.
 //
-// What lies where follows from how the parameters lie, which axes have more than one part, and a few questions of sizes:
-// whether they divide an extent, which of two ways sends less. Where a choice has the same answers to them as an
-// earlier one, its values lie the same, and only the sizes differ.
+// What lies where follows from how the parameters lie, which axes have more than one part, and a few questions of
+// sizes: whether they divide an extent, which of two ways sends less. Where a choice has the same answers to them as
+// an earlier one, its values lie the same, and only the sizes differ.
 #include <string.h>
 
 #include "passes/planner/layout_impl.h"

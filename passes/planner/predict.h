@@ -121,8 +121,9 @@ double ptc_predict_least_seconds(const ptc_work_pieces_t *pieces, const ptc_piec
                                  const ptc_cluster_t *cluster, const ptc_stack_t *stack,
                                  const ptc_choice_t *choice);
 
-// Beside its passes, what a stage takes at least on the average, whatever the cuts, the schedule and recompute_turns are:
-// gradients and parameters that nothing hides, and sums once per step. Of |choice|: sizes, zero. |nets|: as in ptc_worth_t.
+// Beside its passes, what a stage takes at least on the average, whatever the cuts, the schedule and recompute_turns
+// are: gradients and parameters that nothing hides, and sums once per step. Of |choice|: sizes, zero. |nets|: as in
+// ptc_worth_t.
 double ptc_predict_least_late(const ptc_work_pieces_t *pieces, const ptc_piece_time_t *times,
                               const ptc_cluster_t *cluster, const ptc_stack_t *stack,
                               const ptc_choice_t *choice, int64_t micro_batches,

@@ -128,8 +128,8 @@ ptc_status_t ptc_layout_pieces(const ptc_work_t *work, ptc_arena_t *arena,
                                const ptc_choice_t *choice, ptc_save_profile_t profile,
                                ptc_work_pieces_t *out);
 
-// How values lay under earlier choices: others that differ in sizes alone, where these decide the same, are not laid out
-// again. In |arena|, which must not end before ptc_patterns_end.
+// How values lay under earlier choices: others that differ in sizes alone, where these decide the same, are not laid
+// out again. In |arena|, which must not end before ptc_patterns_end.
 typedef struct ptc_patterns_s ptc_patterns_t;
 ptc_patterns_t *ptc_patterns_new(ptc_arena_t *arena);
 void ptc_patterns_end(ptc_patterns_t *patterns);
@@ -140,7 +140,8 @@ typedef struct ptc_form_s ptc_form_t;
 ptc_status_t ptc_layout_form(const ptc_work_t *work, ptc_arena_t *arena, ptc_patterns_t *patterns,
                              const ptc_choice_t *choice, ptc_save_profile_t profile,
                              ptc_form_t **out);
-// NULL: the choice does not fit the model. Valid until the next call; kernels until one for a form of the same patterns.
+// NULL: the choice does not fit the model. Valid until the next call; kernels until one for a form of the same
+// patterns.
 const ptc_work_pieces_t *ptc_form_at(ptc_form_t *form, int64_t micro_batch);
 // Whether it is the same for every dp above 1.
 bool ptc_form_any_dp(const ptc_form_t *form);

@@ -1,7 +1,7 @@
 // Proves: what a layout's floor says holds: neither it nor the same split over more ranks of tp or cp, in micro-batches of
 // the same size or smaller ones, takes less time of all devices together; for all samples on random clusters, stacks,
-// splits, sets of names and recompute modes. The search leaves out what a floor excludes. And no step takes less than its passes
-// and ptc_predict_least_late, on pipelines of all schedules with every ZeRO.
+// splits, sets of names and recompute modes. The search leaves out what a floor excludes. And no step takes less than
+// its passes and ptc_predict_least_late, on pipelines of all schedules with every ZeRO.
 #include <math.h>
 
 #include "frontend/cluster.h"
@@ -142,8 +142,8 @@ static void test_samples(void) {
   CU_ASSERT(tally.pairs > 0 && tally.pipelines > 0);
 }
 
-// Of sums and gathers, what part of its share of the seconds a part of the bytes takes at least: ptc_predict_least_late reckons
-// with 0.9.
+// Of sums and gathers, what part of its share of the seconds a part of the bytes takes at least:
+// ptc_predict_least_late reckons with 0.9.
 static void test_parts(void) {
   static const ptc_net_kind_t kinds[] = {PTC_NET_ALL_REDUCE, PTC_NET_REDUCE_SCATTER,
                                          PTC_NET_ALL_GATHER};

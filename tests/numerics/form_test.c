@@ -1,5 +1,6 @@
 // Proves: the pieces of a form agree with a layout of each micro-batch, number by number, for all samples on random
-// splits, sets of names, recompute modes and save profiles; as well where a form takes from an earlier one how values lie.
+// splits, sets of names, recompute modes and save profiles; as well where a form takes from an earlier one how values
+// lie.
 #include <math.h>
 
 #include "tests/support/plan_space.h"
