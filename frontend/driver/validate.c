@@ -67,7 +67,7 @@ static uint32_t usual_names(const ptc_work_t *work, int64_t tp) {
   for (int32_t i = 0; i < work->num_names; i++) {
     const ptc_work_name_t *name = &work->names[i];
     const bool usual = strchr("nfv", *name->name) && !name->name[1];
-    if (usual && (name->divisor % tp == 0 || *name->name == 'v')) set |= 1u << i;
+    if (usual && (name->extent % tp == 0 || *name->name == 'v')) set |= 1u << i;
   }
   return set;
 }

@@ -244,10 +244,9 @@ static void add_sizes(why_t *w) {
   }
 }
 
-static void names_of(const ptc_work_t *work, uint32_t set, ptc_str_t *out) {
-  ptc_str_append(out, set ? "" : "nothing");
-  for (int32_t i = 0, any = 0; i < work->num_names; i++)
-    if (set >> i & 1) ptc_str_printf(out, "%s%s", any++ ? " " : "", work->names[i].name);
+static void names_of(const ptc_work_t *work, const uint32_t *names, ptc_str_t *out) {
+  ptc_choice_print_names(work, names, out);
+  if (out->len == 0) ptc_str_append(out, "nothing");
 }
 
 // What lies on tp: the same without one of the names.
@@ -258,7 +257,7 @@ static void add_names(why_t *w) {
   uint32_t set = 0;
   for (int32_t p = 0; p < work->num_pieces; p++) set |= c->names[p];
   ptc_str_t text = {0};
-  names_of(work, set, &text);
+  names_of(work, c->names, &text);
   ptc_fixed_t freed = w->p->fixed;
   freed.has_names = false;
   const bool open = decide(w, "tp_dims", text.data, w->p->fixed.has_names, &freed);
@@ -266,7 +265,7 @@ static void add_names(why_t *w) {
     if (!(set >> i & 1)) continue;
     ptc_fixed_t with = w->p->fixed;
     with.has_names = true;
-    with.names = set & ~(1u << i);
+    for (int32_t p = 0; p < PTC_MAX_PIECES; p++) with.names[p] = c->names[p] & ~(1u << i);
     ptc_str_t less = {0};
     names_of(work, with.names, &less);
     weigh(w, &with, "tp_dims", less.data);

@@ -81,7 +81,7 @@ static void set_axes(ptc_layout_t *l, int64_t micro) {
 static int64_t parts_of(const ptc_layout_t *l, int32_t candidate) {
   const ptc_work_name_t *name = &l->work->names[candidate];
   const int64_t tp = l->size[PTC_REF_AXIS + PTC_AXIS_TP];
-  return name->least / tp >= MIN_SHARD ? tp : ptc_gcd(tp, name->divisor);
+  return name->extent / tp >= MIN_SHARD ? tp : ptc_gcd(tp, name->extent);
 }
 
 typedef struct names_s {
@@ -128,9 +128,12 @@ static void lay_dim(const ptc_layout_t *l, const ptc_wparam_t *param, ptc_lay_t 
   if (divides || pads) lay->axes[d] = ptc_laid_append(lay->axes[d], (ptc_laid_t)ref);
 }
 
-static int32_t find_name(const ptc_layout_t *l, const ptc_wparam_t *param, int32_t name) {
-  for (int32_t d = 0; d < param->num_dims; d++)
-    if (l->w->dims[param->dims[d]].name == name) return d;
+static int32_t find_name(const ptc_layout_t *l, const ptc_wparam_t *param, int32_t candidate) {
+  for (int32_t d = 0; d < param->num_dims; d++) {
+    const ptc_wdim_t *dim = &l->w->dims[param->dims[d]];
+    if (dim->name == l->w->name_of[candidate] && dim->extent == l->work->names[candidate].extent)
+      return d;
+  }
   return -1;
 }
 
@@ -151,7 +154,7 @@ static bool lay_params(ptc_layout_t *l) {
       if (!find_names(l, set, &names)) return false;
     }
     for (int32_t k = 0; k < names.count; k++) {
-      const int32_t d = find_name(l, param, l->w->name_of[names.name[k]]);
+      const int32_t d = find_name(l, param, names.name[k]);
       if (d >= 0) lay_dim(l, param, lay, d, names.ref[k], MIN_SHARD);
     }
   }
@@ -198,13 +201,15 @@ void ptc_layout_make_room(ptc_layout_t *l) {
 // FNV-1a.
 static void mix(uint64_t *hash, uint64_t word) { *hash = (*hash ^ word) * UINT64_C(0x100000001b3); }
 
-uint64_t ptc_layout_params_hash(const ptc_work_t *work, const ptc_choice_t *choice) {
+bool ptc_layout_params_hash(const ptc_work_t *work, const ptc_choice_t *choice, uint64_t *out) {
   ptc_arena_t arena = {0};
   ptc_layout_t l = {.work = work, .w = work->impl, .choice = choice, .arena = &arena};
   l.params = PTC_ARENA_ARRAY(&arena, ptc_lay_t, l.w->num_params + 1);
   set_axes(&l, 1);
-  uint64_t hash = lay_params(&l) ? UINT64_C(0xcbf29ce484222325) : 0;
-  for (int32_t i = 0; hash && i < l.w->num_params; i++)
+  const bool ok = lay_params(&l);
+  for (int32_t p = 0; p < PTC_MAX_PIECES; p++) out[p] = UINT64_C(0xcbf29ce484222325);
+  for (int32_t i = 0; ok && i < l.w->num_params; i++) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (int32_t d = 0; d < l.w->params[i].num_dims; d++) {
       // Parts are numbered in the order in which names came.
       for (ptc_laid_t axes = l.params[i].axes[d]; axes; axes >>= 4) {
@@ -215,8 +220,11 @@ uint64_t ptc_layout_params_hash(const ptc_work_t *work, const ptc_choice_t *choi
       }
       mix(&hash, UINT64_MAX);
     }
+    for (uint32_t pieces = l.w->params[i].pieces; pieces; pieces &= pieces - 1)
+      mix(&out[__builtin_ctz(pieces)], hash);
+  }
   ptc_arena_deinit(&arena);
-  return hash;
+  return ok;
 }
 
 bool ptc_layout_begin(ptc_layout_t *l, const char **out_reason) {

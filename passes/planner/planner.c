@@ -38,11 +38,10 @@ static void read_fixed(const ptc_module_t *module, const ptc_work_t *work, ptc_f
   const char *names = ptc_attrs_string(config, "tp_dims", NULL);
   if (!names) return;
   out->has_names = true;
-  for (int32_t i = 0; i < work->num_names; i++) {
-    const size_t len = strlen(work->names[i].name);
-    for (const char *at = names; (at = strstr(at, work->names[i].name)); at += len)
-      if ((at == names || at[-1] == ' ') && (at[len] == ' ' || !at[len])) out->names |= 1u << i;
-  }
+  uint32_t set = 0;
+  for (size_t len; names += strspn(names, " "), (len = strcspn(names, " ")) > 0; names += len)
+    set |= ptc_work_find_names(work, names, len);
+  for (int32_t p = 0; p < PTC_MAX_PIECES; p++) out->names[p] = set;
 }
 
 // --- words
@@ -54,17 +53,29 @@ void ptc_choice_print_recompute(const ptc_choice_t *choice, ptc_str_t *out) {
     ptc_str_append(out, ptc_recompute_names[choice->recompute]);
 }
 
+void ptc_choice_print_names(const ptc_work_t *work, const uint32_t *names, ptc_str_t *out) {
+  for (int32_t i = 0, any = 0; i < work->num_names; i++) {
+    const uint32_t all = work->names[i].pieces;
+    uint32_t here = 0;
+    for (int32_t p = 0; p < work->num_pieces; p++) here |= (names[p] >> i & 1) << p;
+    here &= all;
+    // In some of its pieces: each by its own name.
+    for (uint32_t left = here; left; left = here == all ? 0 : left & (left - 1)) {
+      if (any++) ptc_str_append(out, " ");
+      if (here != all) ptc_str_printf(out, "%s.", work->pieces[__builtin_ctz(left)].name);
+      ptc_work_print_name(work, i, out);
+    }
+  }
+}
+
 void ptc_choice_print(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_t *out) {
   for (int32_t a = PTC_NUM_DEVICE_AXES - 1, any = 0; a >= 0; a--)
     if (choice->size[a] > 1 || a == PTC_AXIS_DP)
       ptc_str_printf(out, "%s%s=%" PRId64, any++ ? " " : "", ptc_device_axis_names[a],
                      choice->size[a]);
-  uint32_t set = 0;
-  for (int32_t p = 0; p < work->num_pieces; p++) set |= choice->names[p];
   if (choice->size[PTC_AXIS_TP] > 1) {
     ptc_str_append(out, " (");
-    for (int32_t i = 0, any = 0; i < work->num_names; i++)
-      if (set >> i & 1) ptc_str_printf(out, "%s%s", any++ ? " " : "", work->names[i].name);
+    ptc_choice_print_names(work, choice->names, out);
     ptc_str_append(out, ")");
   }
   if (choice->sequence_parallel) ptc_str_append(out, " sequence_parallel=on");

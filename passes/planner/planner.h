@@ -33,6 +33,8 @@ ptc_status_t ptc_planner_choose_hook(void *planner, ptc_module_t *module);
 // The choice in words: "dp=4 tp=8 pp=4, zero=1, ..."; |work| names what lies on tp.
 void ptc_choice_print(const ptc_work_t *work, const ptc_choice_t *choice, ptc_str_t *out);
 // The value of recompute alone: "selective", "every(4)".
+// What lies on tp: names, and "piece.name" where not all of its pieces lay it so.
+void ptc_choice_print_names(const ptc_work_t *work, const uint32_t *names, ptc_str_t *out);
 void ptc_choice_print_recompute(const ptc_choice_t *choice, ptc_str_t *out);
 
 #endif  // PTC_PASSES_PLANNER_PLANNER_H_

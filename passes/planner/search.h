@@ -20,7 +20,7 @@ typedef struct ptc_fixed_s {
   int32_t sequence_parallel, schedule, recompute;
   int64_t recompute_every;  // as in a choice; recompute is full then
   bool has_names;
-  uint32_t names;  // on tp in every piece
+  uint32_t names[PTC_MAX_PIECES];  // on tp, per piece
   int32_t num_cuts;
   const int64_t *cuts;  // NULL: open; else pp times chunks is one more than they are
   int64_t most_parts;   // pp times chunks at most; 0: any number

@@ -2,6 +2,8 @@
 #ifndef PTC_PASSES_PLANNER_SEARCH_IMPL_H_
 #define PTC_PASSES_PLANNER_SEARCH_IMPL_H_
 
+#include <string.h>
+
 #include "passes/planner/predict_impl.h"
 #include "passes/planner/search.h"
 
@@ -86,11 +88,19 @@ bool ptc_search_next(ptc_search_t *s, ptc_rough_t *out);
 // Whether nothing that takes |bound| seconds at least is of use.
 bool ptc_search_hopeless(ptc_search_t *s, double bound);
 
+// What lies on tp: candidates of work->names, per piece.
+typedef struct ptc_names_s {
+  uint32_t of[PTC_MAX_PIECES];
+} ptc_names_t;
+
 // The sets of names that may be best for some micro-batch: none of them is beaten in time, at the smallest and at a
-// large micro-batch, and in memory by another. Returns how many, 64 at most.
-int32_t ptc_search_choose_sets(ptc_search_t *s, ptc_choice_t choice, uint32_t *sets);
+// large micro-batch, and in memory by another. Returns how many, PTC_MAX_SETS at most.
+enum { PTC_MAX_SETS = 64 };
+int32_t ptc_search_choose_sets(ptc_search_t *s, ptc_choice_t choice, ptc_names_t *sets);
 bool ptc_search_takes_all_sets(const ptc_search_t *s);
-void ptc_search_set_names(ptc_choice_t *choice, uint32_t set);  // in all pieces
+static inline void ptc_search_set_names(ptc_choice_t *choice, const ptc_names_t *names) {
+  memcpy(choice->names, names->of, sizeof(choice->names));
+}
 
 // Fills in what is proved of the result.
 void ptc_search_certify(ptc_search_t *s);

@@ -27,14 +27,16 @@ static ptc_form_t *make_form(ptc_search_t *s, const ptc_choice_t *choice, ptc_ar
 }
 
 ptc_form_t *ptc_search_form(ptc_search_t *s, const ptc_choice_t *choice) {
-  uint64_t hash = choice->names[0] ^ (uint64_t)choice->recompute << 20 ^
-                  (uint64_t)choice->sequence_parallel << 22;
+  const size_t names_size = sizeof(*choice->names) * (size_t)s->work->num_pieces;
+  uint64_t hash = (uint64_t)choice->recompute ^ (uint64_t)choice->sequence_parallel << 2;
+  for (int32_t p = 0; p < s->work->num_pieces; p++)
+    hash = (hash ^ choice->names[p]) * UINT64_C(0x9e3779b97f4a7c15);
   for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++)
     hash = (hash ^ (uint64_t)choice->size[a]) * UINT64_C(0x9e3779b97f4a7c15);
   ptc_kept_form_t **bucket = &s->forms[hash >> 32 & (PTC_FORM_BUCKETS - 1)];
   for (ptc_kept_form_t *f = *bucket; f; f = f->next)
     if (memcmp(f->choice.size, choice->size, sizeof(choice->size)) == 0 &&
-        f->choice.names[0] == choice->names[0] && f->choice.recompute == choice->recompute &&
+        memcmp(f->choice.names, choice->names, names_size) == 0 && f->choice.recompute == choice->recompute &&
         f->choice.sequence_parallel == choice->sequence_parallel)
       return f->form;
   ptc_kept_form_t *kept = PTC_ARENA_NEW(&s->form_arena, ptc_kept_form_t);

@@ -9,7 +9,7 @@
 
 #include "passes/planner/search_impl.h"
 
-enum { MAX_SETS = 64, ALL_OF_THEM = -1 };
+enum { ALL_OF_THEM = -1 };
 
 typedef enum node_kind_e { NODE_LEVEL, NODE_FAMILY, NODE_MICRO, NODE_LAYOUT } node_kind_t;
 
@@ -195,14 +195,14 @@ static double expand_family(ptc_search_t *s, const family_t *f, double bound) {
     floor = open_family(s, f, bound);
   } else {
     // What one name leaves to another may depend on what lies on the other axes.
-    uint32_t sets[MAX_SETS];
+    ptc_names_t sets[PTC_MAX_SETS];
     const int32_t count = ptc_search_choose_sets(s, f->choice, sets);
     for (int32_t n = 0; n < count; n++)
       for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++) {
         family_t *one = new_family(s, f);
         one->set = n;
         one->choice.recompute = mode;
-        ptc_search_set_names(&one->choice, sets[n]);
+        ptc_search_set_names(&one->choice, &sets[n]);
         floor = fmin(floor, open_family(s, one, bound));
       }
     if (count == 0) floor = bound;
@@ -248,8 +248,9 @@ static double expand_kind(ptc_search_t *s, const family_t *level, bool sequence_
   family_t base = *level;
   base.choice.sequence_parallel = sequence_parallel;
   const bool all = ptc_search_takes_all_sets(s) && !s->fixed->has_names;
-  uint32_t sets[MAX_SETS];
-  const int32_t num_sets = all ? 1 : ptc_search_choose_sets(s, base.choice, sets);
+  ptc_names_t sets[PTC_MAX_SETS];
+  int32_t num_sets = -1;
+  bool over_ep = false;
   base.choice.size[PTC_AXIS_CP] = cp > 0 ? cp : 1;
   double floor = INFINITY;
   for (int32_t e = 0; e < q->num_sizes; e++) {
@@ -265,11 +266,18 @@ static double expand_kind(ptc_search_t *s, const family_t *level, bool sequence_
       floor = fmin(floor, expand_family(s, new_family(s, &base), bound));
       continue;
     }
+    ptc_choice_t whole = base.choice;
+    whole.size[PTC_AXIS_CP] = 1;
+    // Over ep, experts' names leave another rest; how many ranks it has matters less.
+    if (num_sets < 0 || (ep > 1 && !over_ep)) {
+      num_sets = ptc_search_choose_sets(s, whole, sets);
+      over_ep = ep > 1;
+    }
     for (int32_t n = 0; n < num_sets; n++)
       for (int32_t mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++) {
         base.set = n;
         base.choice.recompute = mode;
-        ptc_search_set_names(&base.choice, sets[n]);
+        ptc_search_set_names(&base.choice, &sets[n]);
         floor = fmin(floor, expand_family(s, new_family(s, &base), bound));
       }
   }

@@ -131,10 +131,39 @@ static void add_params(ptc_wbuild_t *b, const char *batch) {
     if (b->module->globals[g]->kind == PTC_GLOBAL_PARAM) add_param(b, b->module->globals[g], batch);
 }
 
-static int32_t find_candidate(const ptc_work_t *work, int32_t name) {
+static int32_t find_candidate(const ptc_work_t *work, const ptc_wdim_t *dim) {
   for (int32_t i = 0; i < work->num_names; i++)
-    if (work->impl->name_of[i] == name) return i;
+    if (work->impl->name_of[i] == dim->name && work->names[i].extent == dim->extent) return i;
   return -1;
+}
+
+static void share_dims(ptc_work_t *work, const int32_t *dims, int32_t num_dims) {
+  for (int32_t d = 0; d < num_dims; d++) {
+    const int32_t at = find_candidate(work, &work->impl->dims[dims[d]]);
+    if (at >= 0) work->names[at].shared = true;
+  }
+}
+
+// Dims of what repeats carry, of what one piece makes and another takes, and of parameters of several pieces.
+static void find_shared(ptc_work_t *work) {
+  const ptc_wprogram_t *p = &work->impl->programs[PTC_RECOMPUTE_NONE];
+  for (int32_t i = 0; i < work->impl->num_params; i++) {
+    const ptc_wparam_t *param = &work->impl->params[i];
+    if (param->pieces & (param->pieces - 1)) share_dims(work, param->dims, param->num_dims);
+  }
+  for (int32_t b = 0; b < p->num_blocks; b++)
+    for (int32_t n = 0; n < p->blocks[b].num_ops; n++) {
+      const ptc_wop_t *op = &p->blocks[b].ops[n];
+      for (int32_t i = 0; op->repeat && i < op->repeat->num_carries; i++) {
+        const ptc_wvalue_t *arg = &p->values[op->repeat->carries[i].arg];
+        share_dims(work, p->dims + arg->dims, arg->num_dims);
+      }
+      for (int32_t i = 0; i < op->num_operands && op->phase == PTC_WORK_FORWARD; i++) {
+        const ptc_wvalue_t *value = &p->values[op->operands[i]];
+        if (value->def && value->def->phase == PTC_WORK_FORWARD && value->def->piece != op->piece)
+          share_dims(work, p->dims + value->dims, value->num_dims);
+      }
+    }
 }
 
 // Dims of inputs are no candidates: they lie on dp and cp.
@@ -144,22 +173,44 @@ static void find_candidates(ptc_work_t *work, const bool *is_input) {
     uint32_t here = 0;
     for (int32_t d = 0; d < w->params[i].num_dims; d++) {
       const ptc_wdim_t *dim = &w->dims[w->params[i].dims[d]];
-      int32_t at = find_candidate(work, dim->name);
+      int32_t at = find_candidate(work, dim);
       if (is_input[dim->name] || (at < 0 && work->num_names == PTC_WORK_MAX_NAMES)) continue;
       if (at < 0) {
         at = work->num_names++;
         w->name_of[at] = dim->name;
-        work->names[at] = (ptc_work_name_t){w->dim_names[dim->name], dim->extent, 0, 0};
+        work->names[at] = (ptc_work_name_t){w->dim_names[dim->name], dim->extent, 0, false};
       }
-      ptc_work_name_t *name = &work->names[at];
-      name->divisor = ptc_gcd(name->divisor, dim->extent);
-      if (dim->extent < name->least) name->least = dim->extent;
-      name->pieces |= w->params[i].pieces;
+      work->names[at].pieces |= w->params[i].pieces;
       here |= UINT32_C(1) << at;
     }
     for (int32_t k = 0; k < work->num_names; k++)
       if (here >> k & 1) w->together[k] |= here;
   }
+}
+
+static bool has_twin(const ptc_work_t *work, int32_t candidate) {
+  for (int32_t i = 0; i < work->num_names; i++)
+    if (i != candidate && strcmp(work->names[i].name, work->names[candidate].name) == 0)
+      return true;
+  return false;
+}
+
+void ptc_work_print_name(const ptc_work_t *work, int32_t candidate, ptc_str_t *out) {
+  ptc_str_append(out, work->names[candidate].name);
+  if (has_twin(work, candidate)) ptc_str_printf(out, "=%" PRId64, work->names[candidate].extent);
+}
+
+uint32_t ptc_work_find_names(const ptc_work_t *work, const char *word, size_t len) {
+  const char *sign = memchr(word, '=', len);
+  const size_t own = sign ? (size_t)(sign - word) : len;
+  uint32_t set = 0;
+  for (int32_t i = 0; i < work->num_names; i++) {
+    const ptc_work_name_t *name = &work->names[i];
+    if (strlen(name->name) == own && memcmp(name->name, word, own) == 0 &&
+        (!sign || strtoll(sign + 1, NULL, 10) == name->extent))
+      set |= UINT32_C(1) << i;
+  }
+  return set;
 }
 
 // --- programs
@@ -326,6 +377,7 @@ ptc_status_t ptc_work_new(ptc_module_t *module, ptc_arena_t *arena, ptc_work_t *
       find_bytes(work->impl, &work->impl->programs[mode]);
     status = ptc_work_finish(work, arena, module->diag);
     find_candidates(work, is_input);
+    if (status == PTC_OK) find_shared(work);
     if (status == PTC_OK) *out_work = work;
   }
   ptc_map_deinit(&sequence.names);

@@ -7,6 +7,7 @@
 #ifndef PTC_PASSES_PLANNER_WORK_H_
 #define PTC_PASSES_PLANNER_WORK_H_
 
+#include "ir/base/str.h"
 #include "ir/module.h"
 #include "passes/planner/choice.h"
 #include "passes/planner/kernel_cost.h"
@@ -14,12 +15,14 @@
 
 enum { PTC_WORK_MAX_NAMES = 32, PTC_MAX_PARAM_GROUPS = 8 };
 
-// A dim name of parameters that may be laid on tp.
+// A dim of parameters that may be laid on tp. Those of one name and several extents are several: heads of a wide branch
+// and of a narrow one.
 typedef struct ptc_work_name_s {
   const char *name;
-  int64_t least;    // smallest extent among parameters
-  int64_t divisor;  // greatest common divisor of the extents
+  int64_t extent;
   uint32_t pieces;  // set of pieces whose parameters have it
+  // It is laid alike in all pieces: a dim of what one piece hands to another, or of a parameter of several.
+  bool shared;
 } ptc_work_name_t;
 
 // The order of pieces is that of the forward pass.
@@ -153,9 +156,14 @@ const ptc_work_pieces_t *ptc_form_at_any_dp(ptc_form_t *form, int64_t micro_batc
 const ptc_work_pieces_t *ptc_form_memory_at(ptc_form_t *form, bool any_dp, int64_t micro_batch);
 void ptc_form_end(ptc_form_t *form);
 
-// A hash of how the parameters lie on tp and ep: sets of names that agree in it have the same pieces. 0: the choice does
-// not fit.
-uint64_t ptc_layout_params_hash(const ptc_work_t *work, const ptc_choice_t *choice);
+// Per piece (|out|, PTC_MAX_PIECES), a hash of how its parameters lie on tp and ep. Choices that agree in all have the same
+// pieces. False: the choice does not fit.
+bool ptc_layout_params_hash(const ptc_work_t *work, const ptc_choice_t *choice, uint64_t *out);
+
+// The candidate's name, with its extent ("f=3072") where others have the same name.
+void ptc_work_print_name(const ptc_work_t *work, int32_t candidate, ptc_str_t *out);
+// The candidates that |word| of a list means: of the name, or of "name=extent".
+uint32_t ptc_work_find_names(const ptc_work_t *work, const char *word, size_t len);
 
 // Writes |choice| into the config of |module| (axes, zero, micro_batch, recompute, schedule, a shard statement for each
 // parameter that lies on tp), so that the passes make what the pieces say. Cuts (cuts.h) and recompute_turns are

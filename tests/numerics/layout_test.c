@@ -8,7 +8,7 @@
 #include "ir/op.h"
 #include "passes/parallel.h"
 #include "passes/pass.h"
-#include "passes/planner/work.h"
+#include "passes/planner/planner.h"
 #include "tests/support/small_models.h"
 #include "tests/support/unit.h"
 
@@ -280,13 +280,13 @@ static void check(const small_model_t *model, const ptc_override_t *more, int nu
                          .chunks = 1,
                          .recompute = (int32_t)s->recompute,
                          .recompute_turns = -1};
-  char list[256] = "";
-  for (int32_t i = 0; i < work->num_names; i++) {
-    if (!(names >> i & 1)) continue;
-    strcat(list, list[0] ? " " : "");
-    strcat(list, work->names[i].name);
-  }
-  for (int i = 0; i < PTC_MAX_PIECES; i++) choice.names[i] = names;
+  // Names that pieces do not share lie otherwise in each.
+  uint32_t shared = 0;
+  for (int32_t i = 0; i < work->num_names; i++) shared |= (uint32_t)work->names[i].shared << i;
+  for (int i = 0; i < PTC_MAX_PIECES; i++)
+    choice.names[i] = (names & shared) | ((names << i | names >> (32 - i) % 32) & ~shared);
+  ptc_str_t list = {0};
+  ptc_choice_print_names(work, choice.names, &list);
   ptc_work_pieces_t pieces;
   sums_t plan, said;
   const ptc_status_t status = ptc_layout_pieces(work, &arena, &choice, PTC_SAVE_PTC, &pieces);
@@ -298,8 +298,9 @@ static void check(const small_model_t *model, const ptc_override_t *more, int nu
   }
   if (status == PTC_OK && fine) {
     sum_pieces(&pieces, s, &said);
-    if (!compare(name, &plan, &said)) printf(" (tp: %s)\n", list);
+    if (!compare(name, &plan, &said)) printf(" (tp: %s)\n", list.data ? list.data : "nothing");
   }
+  ptc_str_deinit(&list);
   ptc_module_destroy(module);
   ptc_arena_deinit(&arena);
   ptc_diag_deinit(&diag);

@@ -174,7 +174,9 @@ static void check_meshes(const char *model, int64_t world, double memory) {
           const ptc_status_t status =
               choose(&r, &ctx, model, 8, world, memory, mesh, 5, "choose-mesh");
           const ptc_candidate_t *own = &r.planner.found.best;
-          if (status == PTC_OK && (tp == 1 || own->choice.names[0])) {
+          uint32_t names = 0;
+          for (int p = 0; p < PTC_MAX_PIECES; p++) names |= own->choice.names[p];
+          if (status == PTC_OK && (tp == 1 || names)) {
             least = fmin(least, own->value);
             if (memcmp(own->choice.size, best.choice.size, sizeof(best.choice.size)) != 0)
               second = fmin(second, own->value);

@@ -192,7 +192,7 @@ static bool by_names(const ptc_work_t *work, const ptc_cluster_t *cluster, const
   ptc_search_result_t found;
   ptc_fixed_t fixed = ptc_fixed_nothing;
   fixed.has_names = true;
-  fixed.names = best->choice.names[0];
+  memcpy(fixed.names, best->choice.names, sizeof(fixed.names));
   const double own = search_value(work, cluster, stack, &fixed, devices, objective, &arena, &found);
   ptc_arena_deinit(&arena);
   return near(own, value);

@@ -101,11 +101,29 @@ void plan_each_sample(const char *batch, int cases,
   }
 }
 
+// Each candidate that pieces share, and each other one in each of its pieces, is on or off. Returns how many there are.
+static int32_t set_switches(const ptc_work_t *work, uint64_t switches, ptc_choice_t *choice) {
+  int32_t count = 0;
+  memset(choice->names, 0, sizeof(choice->names));
+  for (int32_t i = 0; i < work->num_names; i++) {
+    const uint32_t pieces = work->names[i].pieces;
+    for (uint32_t left = pieces; left;
+         left = work->names[i].shared ? 0 : left & (left - 1), count++)
+      for (int32_t p = 0; p < work->num_pieces && (switches >> (count & 63) & 1); p++)
+        if ((work->names[i].shared ? pieces : left & -left) >> p & 1)
+          choice->names[p] |= UINT32_C(1) << i;
+  }
+  return count;
+}
+
 void plan_random_names(const ptc_work_t *work, uint64_t *seed, ptc_choice_t *choice) {
   choice->sequence_parallel = unit_random(seed) % 2;
   choice->recompute = (int32_t)(unit_random(seed) % PTC_NUM_RECOMPUTE_MODES);
-  const uint32_t set = (uint32_t)(unit_random(seed) % (UINT64_C(1) << work->num_names));
-  for (int i = 0; i < PTC_MAX_PIECES; i++) choice->names[i] = set;
+  const uint64_t switches = unit_random(seed);
+  set_switches(work, switches, choice);
+  if (unit_random(seed) % 2) return;
+  for (int i = 0; i < PTC_MAX_PIECES; i++)
+    choice->names[i] = (uint32_t)(switches % (UINT64_C(1) << work->num_names));
 }
 
 uint32_t plan_names(const ptc_work_t *work, const char *text) {
@@ -114,8 +132,7 @@ uint32_t plan_names(const ptc_work_t *work, const char *text) {
   uint32_t set = 0;
   char *rest = NULL;
   for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-    for (int32_t i = 0; i < work->num_names; i++)
-      if (strcmp(word, work->names[i].name) == 0) set |= 1u << i;
+    set |= ptc_work_find_names(work, word, strlen(word));
   return set;
 }
 
@@ -254,10 +271,12 @@ static void walk_layout(walk_t *w, ptc_choice_t choice) {
 
 static void walk_names(walk_t *w, ptc_choice_t choice) {
   const bool split = choice.size[PTC_AXIS_TP] > 1;
-  const int64_t all = w->space->sets ? w->space->num_sets : (int64_t)1 << w->work->num_names;
+  const int64_t all =
+      w->space->sets ? w->space->num_sets : (int64_t)1 << set_switches(w->work, 0, &choice);
   for (int64_t n = 0; n < (split ? all : 1); n++) {
-    const uint32_t set = !split ? 0 : w->space->sets ? w->space->sets[n] : (uint32_t)n;
-    for (int32_t i = 0; i < PTC_MAX_PIECES; i++) choice.names[i] = set;
+    set_switches(w->work, split ? (uint64_t)n : 0, &choice);
+    if (split && w->space->sets)
+      for (int32_t i = 0; i < PTC_MAX_PIECES; i++) choice.names[i] = w->space->sets[n];
     for (int sp = 0; sp < (split ? 2 : 1); sp++) {
       choice.sequence_parallel = sp;
       for (choice.micro_batch = 1; choice.micro_batch <= w->work->batch; choice.micro_batch++)

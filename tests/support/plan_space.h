@@ -25,10 +25,10 @@ void plan_model_end(plan_model_t *m);
 // Calls |fn| for a model of each sample with |batch| samples a step, |cases| times (PTC_CASES: so many).
 void plan_each_sample(const char *batch, int cases,
                       void (*fn)(const plan_model_t *m, const char *name, void *arg), void *arg);
-// Draws sequence parallelism, a recompute mode, and a set of names for all pieces.
+// Draws sequence parallelism, a recompute mode, and a set of names, for all pieces or for each of them.
 void plan_random_names(const ptc_work_t *work, uint64_t *seed, ptc_choice_t *choice);
 
-// The names of |text|, separated by spaces, that |work| has.
+// The names of |text|, separated by spaces, that |work| has; "f=3072": of that extent.
 uint32_t plan_names(const ptc_work_t *work, const char *text);
 
 enum { PLAN_MAX_CUTS = 127 };
@@ -44,7 +44,7 @@ typedef struct plan_space_s {
   int64_t devices;
   int64_t size[PTC_NUM_DEVICE_AXES], most_tp;  // 0: any
   uint32_t zeros;                              // set of 1 << zero
-  const uint32_t *sets;                        // of names; NULL: all
+  const uint32_t *sets;                        // of names in all pieces; NULL: all, of each piece
   int32_t num_sets;
   bool all_cuts;     // besides the balanced ones
   bool even_cuts;    // each part as many turns as the others, instead of balanced by time
