@@ -147,11 +147,11 @@ static void keep(ptc_search_t *s, front_t *front, const rated_t *own) {
   front->kept[at] = *own;
 }
 
-static bool rate(ptc_search_t *s, ptc_choice_t choice, const int64_t *micro,
-                 rated_t out[PTC_MAX_PIECES]) {
-  for (int32_t i = 0; i < 2; i++) {
+// At a micro-batch of one sample and of |most|.
+static bool rate(ptc_search_t *s, ptc_choice_t choice, int64_t most, rated_t out[PTC_MAX_PIECES]) {
+  for (int32_t i = 0; i < 1 + (most > 1); i++) {
     ptc_timed_layout_t layout;
-    choice.micro_batch = micro[i];
+    choice.micro_batch = i ? most : 1;
     bool any_dp;
     ptc_form_t *form = ptc_search_any_form(s, &choice, &any_dp);
     if (!ptc_search_lay_out(s, form, any_dp, &choice, &layout)) return false;
@@ -159,11 +159,11 @@ static bool rate(ptc_search_t *s, ptc_choice_t choice, const int64_t *micro,
       const ptc_piece_t *piece = &layout.pieces.items[p];
       double *rates = out[p].rates;
       out[p].set = choice.names[p];
-      rates[i] = ptc_piece_seconds(&layout.times[p]);
+      rates[i] = rates[1] = ptc_piece_seconds(&layout.times[p]);
       rates[2] = layout.times[p].step;
       rates[3] = piece->param_bytes + piece->state_bytes;
       rates[4] = piece->saved_bytes[PTC_RECOMPUTE_NONE];
-      rates[5 + i] = fmax(piece->peak_forward_bytes, piece->peak_backward_bytes);
+      rates[5 + i] = rates[6] = fmax(piece->peak_forward_bytes, piece->peak_backward_bytes);
     }
   }
   return true;
@@ -171,7 +171,7 @@ static bool rate(ptc_search_t *s, ptc_choice_t choice, const int64_t *micro,
 
 // The front of each piece, with one set of shared names. False: none fits.
 static bool weigh_own(ptc_search_t *s, const names_t *n, uint32_t shared, ptc_choice_t choice,
-                      const int64_t *micro, front_t *fronts) {
+                      int64_t most_micro, front_t *fronts) {
   const int32_t pieces = s->work->num_pieces;
   uint64_t(*known)[PTC_MAX_PIECES] =
       ptc_arena_alloc_raw(s->arena, sizeof(*known) * ((size_t)1 << n->most_own));
@@ -187,7 +187,7 @@ static bool weigh_own(ptc_search_t *s, const names_t *n, uint32_t shared, ptc_ch
       any |= fresh[p];
     }
     rated_t rated[PTC_MAX_PIECES];
-    if (!any || !rate(s, choice, micro, rated)) continue;
+    if (!any || !rate(s, choice, most_micro, rated)) continue;
     count++;
     for (int32_t p = 0; p < pieces; p++)
       if (fresh[p]) keep(s, &fronts[p], &rated[p]);
@@ -282,21 +282,49 @@ static void combine(const ptc_search_t *s, const front_t *fronts, wholes_t *all)
   }
 }
 
-// The first |most| by what they are worth as a whole: pieces do feel each other where a sequence is split.
+// What a set is worth as a whole: pieces do feel each other where a sequence is split. False: it does not fit.
+static bool weigh_one(ptc_search_t *s, ptc_choice_t choice, whole_t *own) {
+  rated_t rated[PTC_MAX_PIECES];
+  memcpy(choice.names, own->names.of, sizeof(choice.names));
+  if (!rate(s, choice, 1, rated)) return false;
+  own->worth = own->bytes = 0;
+  for (int32_t p = 0; p < s->work->num_pieces; p++) {
+    own->worth += (double)s->work->pieces[p].count * worth(s, rated[p].rates);
+    own->bytes += (double)s->work->pieces[p].count * rated[p].rates[3];
+  }
+  return true;
+}
+
 static void weigh_whole(ptc_search_t *s, ptc_choice_t choice, int32_t most, wholes_t *all) {
   wholes_t *first = PTC_ARENA_NEW(s->arena, wholes_t);
   first->count = 0;
-  for (int32_t i = 0; i < all->count && i < most; i++) {
-    whole_t *own = &all->items[i];
-    rated_t rated[PTC_MAX_PIECES];
-    memcpy(choice.names, own->names.of, sizeof(choice.names));
-    if (!rate(s, choice, (const int64_t[]){1, 1}, rated)) continue;
-    own->worth = 0;
-    for (int32_t p = 0; p < s->work->num_pieces; p++)
-      own->worth += (double)s->work->pieces[p].count * worth(s, rated[p].rates);
-    insert(first, own);
-  }
+  for (int32_t i = 0; i < all->count && i < most; i++)
+    if (weigh_one(s, choice, &all->items[i])) insert(first, &all->items[i]);
   *all = *first;
+}
+
+// From the best one on, name by name and piece by piece, while that makes it better.
+static void climb(ptc_search_t *s, const names_t *n, ptc_choice_t choice, wholes_t *all) {
+  if (all->count == 0) return;
+  whole_t best = all->items[0];
+  bool any = false;
+  int32_t since = 0;  // flips that were none better
+  for (bool more = true; more;) {
+    more = false;
+    for (int32_t p = 0; p < s->work->num_pieces && since < n->num_all; p++)
+      for (int32_t k = 0; k < n->num_own[p] && since < n->num_all; k++) {
+        whole_t other = best;
+        other.names.of[p] ^= UINT32_C(1) << n->own[p][k];
+        since++;
+        if (is_empty(s->work, other.names.of) || !weigh_one(s, choice, &other) ||
+            other.worth >= best.worth)
+          continue;
+        best = other;
+        any = more = true;
+        since = 0;
+      }
+  }
+  if (any) insert(all, &best);
 }
 
 // Whether the same lies in all repeats.
@@ -310,9 +338,9 @@ static bool same_repeats(const ptc_work_t *work, const whole_t *a, const whole_t
 
 static int32_t best_sets(ptc_search_t *s, names_t *n, ptc_choice_t choice, ptc_names_t *sets) {
   choice.recompute = PTC_RECOMPUTE_NONE;
-  int64_t micro[2] = {1, 1};
+  int64_t micro = 1;
   for (int64_t m = 2; m <= 8; m++)
-    if (s->work->batch % m == 0) micro[1] = m;
+    if (s->work->batch % m == 0) micro = m;
   limit_names(n);
   const int32_t most = s->fixed->most_sets > 0 ? s->fixed->most_sets
                        : s->devices > 64       ? 4
@@ -324,6 +352,7 @@ static int32_t best_sets(ptc_search_t *s, names_t *n, ptc_choice_t choice, ptc_n
     if (weigh_own(s, n, shared, choice, micro, fronts)) combine(s, fronts, all);
   }
   weigh_whole(s, choice, 3 * most, all);
+  climb(s, n, choice, all);
   // With what lies in repeats comes what is fastest besides, and something smaller.
   int32_t num = 0, kinds = 0, taken[PTC_MAX_SETS];
   for (int32_t i = 0; i < all->count && num < PTC_MAX_SETS; i++) {
