@@ -130,9 +130,8 @@ void ptc_cuts_print(const ptc_work_t *work, const ptc_cluster_t *cluster,
       const ptc_piece_t counted = {.count = piece->count};
       const int64_t here = ptc_part_has(&counted, begin, range, first, last);
       const int64_t from = range.from > begin ? range.from - begin : 0;
-      if (here > 0) ptc_str_printf(out, "%s%s", any++ ? " " : "", piece->name);
-      if (here == 1 && repeats(piece)) ptc_str_printf(out, ".%" PRId64, from);
-      if (here > 1) ptc_str_printf(out, ".%" PRId64 "..%" PRId64, from, from + here - 1);
+      if (here > 0 && any++) ptc_str_append(out, " ");
+      if (here > 0) ptc_work_print_turns(piece, from, from + here - 1, out);
       if (repeats(piece)) begin += piece->count;
     }
     if (cluster->num_groups > 1)

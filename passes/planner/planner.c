@@ -53,6 +53,12 @@ void ptc_choice_print_recompute(const ptc_choice_t *choice, ptc_str_t *out) {
     ptc_str_append(out, ptc_recompute_names[choice->recompute]);
 }
 
+static bool has_twin(const ptc_work_t *work, const ptc_work_piece_t *piece) {
+  for (int32_t p = 0; p < work->num_pieces; p++)
+    if (&work->pieces[p] != piece && strcmp(work->pieces[p].name, piece->name) == 0) return true;
+  return false;
+}
+
 void ptc_choice_print_names(const ptc_work_t *work, const uint32_t *names, ptc_str_t *out) {
   for (int32_t i = 0, any = 0; i < work->num_names; i++) {
     const uint32_t all = work->names[i].pieces;
@@ -62,7 +68,14 @@ void ptc_choice_print_names(const ptc_work_t *work, const uint32_t *names, ptc_s
     // In some of its pieces: each by its own name.
     for (uint32_t left = here; left; left = here == all ? 0 : left & (left - 1)) {
       if (any++) ptc_str_append(out, " ");
-      if (here != all) ptc_str_printf(out, "%s.", work->pieces[__builtin_ctz(left)].name);
+      if (here != all) {
+        const ptc_work_piece_t *piece = &work->pieces[__builtin_ctz(left)];
+        if (has_twin(work, piece))
+          ptc_work_print_turns(piece, 0, piece->count - 1, out);
+        else
+          ptc_str_append(out, piece->name);
+        ptc_str_append(out, ".");
+      }
       ptc_work_print_name(work, i, out);
     }
   }

@@ -31,6 +31,8 @@ typedef struct ptc_work_piece_s {
   int64_t count;     // turns; 1 outside of repeats
   int32_t
       repeat;  // its number among the repeats of the forward pass, as split_stages.h counts; -1: none
+  int64_t first,
+      step;  // of its turns' numbers in paths: several regions may part the turns of one repeat
 } ptc_work_piece_t;
 
 typedef struct ptc_work_impl_s ptc_work_impl_t;
@@ -160,6 +162,8 @@ void ptc_form_end(ptc_form_t *form);
 // pieces. False: the choice does not fit.
 bool ptc_layout_params_hash(const ptc_work_t *work, const ptc_choice_t *choice, uint64_t *out);
 
+// Turns |from| to |to| of a piece as paths number them: "block.2..5"; its name where it has one turn.
+void ptc_work_print_turns(const ptc_work_piece_t *piece, int64_t from, int64_t to, ptc_str_t *out);
 // The candidate's name, with its extent ("f=3072") where others have the same name.
 void ptc_work_print_name(const ptc_work_t *work, int32_t candidate, ptc_str_t *out);
 // The candidates that |word| of a list means: of the name, or of "name=extent".

@@ -1,12 +1,13 @@
 // The pieces of a model: their names, which of them exist, which parameters each uses.
+#include <inttypes.h>
 #include <string.h>
 
 #include "passes/planner/work_build_impl.h"
 
 // --- names, while the module is there
 
-// "block" of "block.*.attn.wq": the path of a bundle that the repeat takes.
-static const char *name_of(const ptc_wbuild_t *b, const ptc_op_t *repeat) {
+// "block" of "block.*.attn.wq": the path of a bundle that the repeat takes; and which turns of that path it has.
+static const char *name_of(const ptc_wbuild_t *b, const ptc_op_t *repeat, ptc_work_piece_t *piece) {
   for (int32_t i = repeat->num_carry; i < repeat->num_operands; i++) {
     ptc_value_t *value = repeat->operands[i];
     while (value->def && value->def->num_operands > 0 && value->def->opcode == PTC_OP_CAST)
@@ -17,6 +18,9 @@ static const char *name_of(const ptc_wbuild_t *b, const ptc_op_t *repeat) {
     if (value->def || value->block != b->func->body) continue;
     const char *path = b->func->arg_globals[value->index]->path, *star = strchr(path, '*');
     if (!star || star == path) continue;
+    const ptc_global_t *global = b->func->arg_globals[value->index];
+    piece->first = global->turn_first[0];
+    piece->step = global->turn_step[0];
     return ptc_arena_strndup(b->arena, path, (size_t)(star - path - (star[-1] == '.')));
   }
   return "repeat";
@@ -26,9 +30,9 @@ void ptc_work_name_pieces(ptc_wbuild_t *b) {
   b->work->num_pieces = 2 * b->num_forward + 1;
   for (int32_t i = 0; i < b->work->num_pieces; i++) {
     ptc_work_piece_t *piece = &b->impl->all_pieces[i];
-    *piece = (ptc_work_piece_t){"between", 1, -1};
+    *piece = (ptc_work_piece_t){.name = "between", .count = 1, .repeat = -1, .step = 1};
     if (i % 2 == 1) {
-      piece->name = name_of(b, b->forward[i / 2]);
+      piece->name = name_of(b, b->forward[i / 2], piece);
       piece->count = ptc_op_int(b->forward[i / 2], "count");
       piece->repeat = b->forward_at[i / 2];
     } else if (i == 0) {
@@ -37,6 +41,13 @@ void ptc_work_name_pieces(ptc_wbuild_t *b) {
       piece->name = "end";
     }
   }
+}
+
+void ptc_work_print_turns(const ptc_work_piece_t *piece, int64_t from, int64_t to, ptc_str_t *out) {
+  ptc_str_append(out, piece->name);
+  if (piece->count == 1) return;
+  ptc_str_printf(out, ".%" PRId64, piece->first + from * piece->step);
+  if (to > from) ptc_str_printf(out, "..%" PRId64, piece->first + to * piece->step);
 }
 
 // --- which exist

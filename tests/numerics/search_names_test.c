@@ -42,7 +42,13 @@ static void test_extents(void) {
   names[__builtin_ctz(w->names[at].pieces)] = narrow | heads;
   ptc_str_t text = {0};
   ptc_choice_print_names(w, names, &text);
-  CU_ASSERT_STRING_EQUAL(text.data, "cross.h=12 f=6144");
+  CU_ASSERT_STRING_EQUAL(text.data, "cross.0..1.h=12 f=6144");
+  ptc_str_deinit(&text);
+  // Three regions part one repeat: their turns are numbered as its paths are.
+  for (int32_t p = 0, found = 0; p < w->num_pieces; p++)
+    if (w->pieces[p].count > 1) CU_ASSERT_EQUAL(w->pieces[p].first, 2 * found++);
+  ptc_work_print_turns(&w->pieces[2], 1, 1, &text);
+  CU_ASSERT_STRING_EQUAL(text.data, "cross.3");
   ptc_str_deinit(&text);
   plan_model_end(&m);
 }
