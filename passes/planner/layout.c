@@ -137,6 +137,20 @@ static int32_t find_name(const ptc_layout_t *l, const ptc_wparam_t *param, int32
   return -1;
 }
 
+// The choice is written as statements, which partition follows before it lays groups on ep: ep comes innermost, but
+// where a statement has it.
+static void move_groups_inside(const ptc_wparam_t *param, ptc_lay_t *lay) {
+  const int32_t d = param->group_dim, ep = PTC_REF_AXIS + PTC_AXIS_EP;
+  if (d < 0 || param->fixed_axis[d] == PTC_AXIS_EP + 1) return;
+  for (int32_t i = 0; i + 1 < ptc_laid_len(lay->axes[d]); i++) {
+    if (ptc_laid_at(lay->axes[d], i) != ep) continue;
+    const ptc_laid_t inside = lay->axes[d] >> (4 * (i + 1));
+    lay->axes[d] =
+        ptc_laid_append(ptc_laid_append(ptc_laid_first(lay->axes[d], i), inside), (ptc_laid_t)ep);
+    return;
+  }
+}
+
 static bool lay_params(ptc_layout_t *l) {
   names_t names = {.count = 0};
   uint32_t set = 0;
@@ -157,6 +171,7 @@ static bool lay_params(ptc_layout_t *l) {
       const int32_t d = find_name(l, param, names.name[k]);
       if (d >= 0) lay_dim(l, param, lay, d, names.ref[k], MIN_SHARD);
     }
+    move_groups_inside(param, lay);
   }
   return true;
 }

@@ -278,6 +278,14 @@ static void seed(ptc_layout_t *l, int32_t from, int32_t to) {
   ptc_lay_set(l, to, &lay);
 }
 
+// Whether an op that takes |value|, which lies as |from|, as |to| takes what a repeat hands out of it: sums are taken.
+static bool takes_collected(const ptc_layout_t *l, int32_t number, ptc_lay_t from,
+                            const ptc_lay_t *to) {
+  const ptc_wvalue_t *value = &l->p->values[number];
+  if (value->activation) ptc_lay_resolve(l, value, &from);
+  return ptc_lay_equal(&from, to, value->num_dims);
+}
+
 static bool infer_op(ptc_layout_t *l, const ptc_wop_t *op) {
   if (op->repeat) return infer_repeat(l, op);
   if (op->wclass == PTC_WCLASS_SEED) {
@@ -301,7 +309,7 @@ static bool infer_op(ptc_layout_t *l, const ptc_wop_t *op) {
   for (int32_t i = 0; i < op->num_operands; i++) {
     ptc_lay_t from;
     ptc_lay_get(l, op->operands[i], &from);
-    natural &= ptc_lay_equal(&from, &operands[i], l->p->values[op->operands[i]].num_dims);
+    natural &= takes_collected(l, op->operands[i], from, &operands[i]);
     note_gathered(l, op->operands[i], &operands[i]);
     if (!ptc_lay_use(l, op->operands[i], &operands[i], op)) return false;
   }

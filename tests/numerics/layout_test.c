@@ -18,7 +18,6 @@ typedef struct setup_s {
   ptc_recompute_mode_t recompute;
 } setup_t;
 
-
 static void describe(const char *model, const setup_t *s, char out[160]) {
   snprintf(out, 160, "%s dp=%d ep=%d cp=%d tp=%d micro_batch=%d%s recompute=%s", model, s->dp,
            s->ep, s->cp, s->tp, s->micro_batch, s->sequence_parallel ? " sp" : "",
@@ -328,7 +327,22 @@ static void test_models(void) {
   }
 }
 
+// Many sets. The dim of experts may lie on tp besides ep (mixtral); what is normalized may be a sum (deepseek_v2).
+static void test_sets(void) {
+  static const setup_t cases[] = {{1, 2, 1, 2, 1, true, 2},
+                                  {1, 2, 1, 2, 1, false, 0},
+                                  {2, 2, 1, 2, 1, true, 1},
+                                  {1, 1, 1, 2, 2, true, 0}};
+  static const char *const models[] = {"mixtral", "deepseek_v2"};
+  const ptc_override_t more[] = {{"train.batch", "8"}};
+  for (int m = 0; m < 2; m++)
+    for (uint32_t names = 0; names < 32; names++)
+      check(small_model_find(models[m]), more, 1, &cases[names % 4],
+            (names * 11 + 3 * (names / 4)) & 127);
+}
+
 static const unit_test_t tests[] = {
     {"pieces are what partition makes", test_models},
+    {"experts on ep and tp, sums that are normalized", test_sets},
 };
 UNIT_MAIN("layout", tests)
