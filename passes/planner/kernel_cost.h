@@ -30,6 +30,7 @@ typedef struct ptc_kernel_work_s {
       costly;  // elements of exp, tanh, gelu, ... in it: what the vector loops of a CPU take most time for
   int32_t ops;           // kernels that a framework without fusion launches for it; 0 means 1
   double unfused_bytes;  // what those move; 0: |bytes|
+  bool folds;            // casts and broadcasts of activations: parts of other kernels elsewhere
   const char *label;
   ptc_loc_t loc;
   int32_t times;  // for the caller: the functions here return the seconds of one

@@ -22,8 +22,11 @@ static double narrow(const ptc_layout_t *l, const ptc_wvalue_t *v, double bytes)
 }
 
 static void count_unfused(const ptc_layout_t *l, const ptc_wgroup_t *group, ptc_kernel_work_t *k) {
+  k->folds = group->num_ops > 0;
   for (int32_t i = 0; i < group->num_ops; i++) {
     const ptc_wop_t *op = group->ops[i];
+    k->folds = k->folds && (op->opcode == PTC_OP_CAST || op->opcode == PTC_OP_BROADCAST) &&
+               l->p->values[op->results].activation;
     if (op->folds) continue;
     k->ops++;
     for (int32_t o = 0; o < op->num_operands; o++)

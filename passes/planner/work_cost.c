@@ -71,7 +71,7 @@ static bool constant_of(const ptc_value_t *value, double *out) {
   return true;
 }
 
-// What |value|, a mask, says: t <= s; s - t < window.
+// What |value|, a mask, says: t <= s; s - t < window; s - window < t.
 static void read_mask(mask_t *m, const ptc_value_t *value) {
   const ptc_op_t *def = value->def;
   double bound;
@@ -87,6 +87,12 @@ static void read_mask(mask_t *m, const ptc_value_t *value) {
     const ptc_op_t *sub = def->operands[0]->def;
     if (sub && sub->opcode == PTC_OP_SUB && is_iota(sub->operands[0], m->attend, false) &&
         is_iota(sub->operands[1], m->attend, true))
+      m->window = (int64_t)bound + (def->opcode == PTC_OP_LE);
+  } else if ((def->opcode == PTC_OP_LT || def->opcode == PTC_OP_LE) &&
+             is_iota(def->operands[1], m->attend, true)) {
+    const ptc_op_t *sub = def->operands[0]->def;
+    if (sub && sub->opcode == PTC_OP_SUB && is_iota(sub->operands[0], m->attend, false) &&
+        constant_of(sub->operands[1], &bound))
       m->window = (int64_t)bound + (def->opcode == PTC_OP_LE);
   }
 }

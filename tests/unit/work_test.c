@@ -248,6 +248,34 @@ static void test_products(void) {
   plan_end(&p);
 }
 
+// Attention's mask is read off the program, the window too; casts and broadcasts alone are known as such.
+static void test_attention(void) {
+  char text[4096];
+  const char *at = strstr(gpt, ", dropout = drop");
+  snprintf(text, sizeof(text), "%.*s, window = 8%s", (int)(at - gpt), gpt, at);
+  planned_t p;
+  plan_text(&p, text, NULL, 0);
+  CU_ASSERT_EQUAL_FATAL(p.status, PTC_OK);
+  const ptc_choice_t c = {.size = {1, 1, 1, 1, 1}, .micro_batch = 1, .chunks = 1};
+  ptc_work_pieces_t pieces;
+  CU_ASSERT_EQUAL_FATAL(ptc_layout_pieces(p.work, &p.arena, &c, PTC_SAVE_PTC, &pieces), PTC_OK);
+  const ptc_piece_t *block = find_piece(&pieces, "block");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+  const ptc_phase_work_t *phases[] = {&block->forward, &block->backward};
+  for (int k = 0; k < 2; k++) {
+    int found = 0;
+    for (int32_t i = 0; i < phases[k]->num_kernels; i++) {
+      const ptc_kernel_work_t *one = &phases[k]->kernels[i];
+      CU_ASSERT(!one->folds || one->unfused_bytes == 0);
+      if (one->kind != PTC_KW_ATTENTION && one->kind != PTC_KW_ATTENTION_GRAD) continue;
+      found++;
+      CU_ASSERT(one->causal && one->window == 8 && one->cols == 32);
+    }
+    CU_ASSERT_EQUAL(found, 1);
+  }
+  plan_end(&p);
+}
+
 // --- Rajbhandari et al. 2020, figure 1: 7.5e9 parameters, 64 ranks, gradients in 16 bits
 
 static void test_zero(void) {
@@ -332,9 +360,13 @@ static void test_speed(void) {
 }
 
 static const unit_test_t tests[] = {
-    {"what a program says", test_program}, {"figures of Korthikanti et al.", test_korthikanti},
-    {"the states of ZeRO", test_zero},     {"what op-wise recompute keeps", test_products},
-    {"one sample", test_one_sample},       {"choices and models that do not fit", test_refusals},
+    {"what a program says", test_program},
+    {"figures of Korthikanti et al.", test_korthikanti},
+    {"the states of ZeRO", test_zero},
+    {"what op-wise recompute keeps", test_products},
+    {"attention's mask", test_attention},
+    {"one sample", test_one_sample},
+    {"choices and models that do not fit", test_refusals},
     {"microseconds", test_speed},
 };
 UNIT_MAIN("work", tests)
