@@ -3,21 +3,22 @@
 
 #include "frontend/driver/measured_run.h"
 
-static void attention(const ptc_run_shape_t *m, ptc_str_t *out) {
+static void attention(const ptc_run_shape_t *m, const char *name, int64_t window, ptc_str_t *out) {
   const char *rope[2] = {"q", "key"};
   if (m->ffn_kind != PTC_FFN_GELU) {
     rope[0] = "rope[k](q, at = s)";
     rope[1] = "rope[k](key, at = s)";
   }
+  ptc_str_printf(out, "  layer %s(x[b, s, d]) {\n", name);
   ptc_str_append(
       out,
-      "  layer attn(x[b, s, d]) {\n"
       "    param wq[d, n, g, k], wk[d, n, k], wv[d, n, k], wo[n, g, k, d] ~ normal(0.02)\n"
       "    q[b, s, n, g, k] = x[b, s, d] * wq[d, n, g, k]\n"
       "    key[b, s, n, k] = x[b, s, d] * wk[d, n, k]\n"
       "    val[b, s, n, k] = x[b, s, d] * wv[d, n, k]\n");
-  ptc_str_printf(out, "    a = attention[s](%s, %s, val, dot = k, causal%s)\n", rope[0], rope[1],
-                 m->dropout ? ", dropout = 0.1" : "");
+  ptc_str_printf(out, "    a = attention[s](%s, %s, val, dot = k, causal", rope[0], rope[1]);
+  if (window > 0) ptc_str_printf(out, ", window = %" PRId64, window);
+  ptc_str_printf(out, "%s)\n", m->dropout ? ", dropout = 0.1" : "");
   ptc_str_append(out,
                  "    y[b, s, d] = a[b, s, n, g, k] * wo[n, g, k, d]\n"
                  "    return y\n"
@@ -46,6 +47,28 @@ static void dense(const ptc_run_shape_t *m, ptc_str_t *out) {
   ptc_str_append(out, "    return y\n  }\n");
 }
 
+// What an expert computes of its tokens. |t|: more dims that these have.
+static void expert_products(const ptc_run_shape_t *m, const char *t, ptc_str_t *out) {
+  if (!m->clamps) {
+    ptc_str_printf(
+        out,
+        "    p[b, %se, c, w] = xe[b, %se, c, d] * gate[e, d, w]\n"
+        "    h[b, %se, c, w] = xe[b, %se, c, d] * up[e, d, w]\n"
+        "    ye[b, %se, c, d] = silu(p[b, %se, c, w]) * h[b, %se, c, w] * down[e, w, d]\n",
+        t, t, t, t, t, t, t);
+    return;
+  }
+  ptc_str_printf(out,
+                 "    param pb[e, w], hb[e, w], yb[e, d]\n"
+                 "    p[b, %se, c, w] = xe[b, %se, c, d] * gate[e, d, w] + pb[e, w]\n"
+                 "    h[b, %se, c, w] = xe[b, %se, c, d] * up[e, d, w] + hb[e, w]\n"
+                 "    low = min(p, 7)\n"
+                 "    near = max(min(h, 7), -7)\n"
+                 "    act = low * sigmoid(1.702 * low) * (near + 1)\n"
+                 "    ye[b, %se, c, d] = act[b, %se, c, w] * down[e, w, d] + yb[e, d]\n",
+                 t, t, t, t, t, t);
+}
+
 // Each rank routes the tokens that it has: parts of a sequence that lies on several ranks (cp, sequence parallelism) have
 // slots of their own, t parts of u tokens.
 static void experts(const ptc_run_shape_t *m, int64_t parts, ptc_str_t *out) {
@@ -67,11 +90,9 @@ static void experts(const ptc_run_shape_t *m, int64_t parts, ptc_str_t *out) {
   ptc_str_printf(out,
                  "    score[b, %s, e] = %s[b, %s, d] * router[d, e]\n"
                  "    weight[b, %s, j], which[b, %s, j] = topk[e](softmax[e](score))\n"
-                 "    xe[b, %se, c, d], slot[b, %s, j] = dispatch(%s, which)\n"
-                 "    p[b, %se, c, w] = xe[b, %se, c, d] * gate[e, d, w]\n"
-                 "    h[b, %se, c, w] = xe[b, %se, c, d] * up[e, d, w]\n"
-                 "    ye[b, %se, c, d] = silu(p[b, %se, c, w]) * h[b, %se, c, w] * down[e, w, d]\n",
-                 at, z, at, at, at, t, at, z, t, t, t, t, t, t, t);
+                 "    xe[b, %se, c, d], slot[b, %s, j] = dispatch(%s, which)\n",
+                 at, z, at, at, at, t, at, z);
+  expert_products(m, t, out);
   ptc_str_printf(out,
                  "    y[b, %s, d] = weight[b, %s, j] * padded(ye[b, %swhich[b, %s, j], slot[b, %s, "
                  "j], d], 0)\n",
@@ -94,7 +115,7 @@ void ptc_measured_run_model(const ptc_measured_run_t *run, ptc_str_t *out) {
   const ptc_run_shape_t *m = &run->shape;
   const bool gelu = m->ffn_kind == PTC_FFN_GELU;
   const char *norm = gelu ? "layernorm" : "rmsnorm";
-  char inner[2][64];
+  char inner[4][64];
   ptc_str_printf(out, "model run(seq = %" PRId64 ") {\n", m->seq);
   ptc_str_printf(out,
                  "  dim b = batch, s = seq, d = %" PRId64 ", n = %" PRId64 ", g = %" PRId64
@@ -103,7 +124,8 @@ void ptc_measured_run_model(const ptc_measured_run_t *run, ptc_str_t *out) {
   ptc_str_append(out, "  param wte[v, d] ~ normal(0.02)\n");
   if (!m->tied) ptc_str_append(out, "  param head[v, d] ~ normal(0.02)\n");
   if (gelu) ptc_str_append(out, "  param wpe[s, d] ~ normal(0.02)\n");
-  attention(m, out);
+  attention(m, "attn", 0, out);
+  if (m->window > 0) attention(m, "close", m->window, out);
   if (m->experts <= 1 || m->shared_experts > 0) dense(m, out);
   if (m->experts > 1) experts(m, routed_parts(run), out);
   snprintf(inner[0], sizeof(inner[0]), "attn(%s@n1[d](x))", norm);
@@ -111,11 +133,15 @@ void ptc_measured_run_model(const ptc_measured_run_t *run, ptc_str_t *out) {
     snprintf(inner[1], sizeof(inner[1]), "moe(%s@n2[d](x))", norm);
   else
     snprintf(inner[1], sizeof(inner[1]), "mlp(%s@n2[d](x), %" PRId64 ")", norm, m->ffn);
+  const int64_t of_turn = m->window > 0 ? 2 : 1;
+  snprintf(inner[2], sizeof(inner[2]), "close(%s@n3[d](x))", norm);
+  snprintf(inner[3], sizeof(inner[3]), "%s@second(%s@n4[d](x))", m->experts > 1 ? "moe" : "mlp",
+           norm);
   ptc_str_append(
       out, "  input tokens[b, s] : int from text\n  input targets[b, s] : int from text + 1\n");
   ptc_str_printf(out, "  x[b, s, d] = wte[tokens[b, s], d]%s\n", gelu ? " + wpe[s, d]" : "");
-  ptc_str_printf(out, "  repeat %" PRId64 " {\n", m->layers);
-  for (int i = 0; i < 2; i++) {
+  ptc_str_printf(out, "  repeat %" PRId64 " {\n", m->layers / of_turn);
+  for (int i = 0; i < 2 * of_turn; i++) {
     ptc_str_append(out, "    x = x + ");
     if (m->dropout)
       ptc_str_printf(out, "dropout(%s, 0.1)", inner[i]);

@@ -62,6 +62,7 @@ static const struct {
     {{"Megatron-Bridge", "[26.02"}, 0, 9999, "megatron-bridge"},
     {{"Megatron-Bridge", "[26.04"}, 0, 9999, "megatron-bridge"},
     {{"Megatron-Bridge", NULL}, 0, 9999, "megatron-bridge-26.06"},
+    {{"MoE-ModelZoo", NULL}, 0, 9999, "megatron-moe"},
     {{"NeMo", NULL}, 0, 9999, "nemo"},
     {{"nemo", NULL}, 0, 9999, "nemo"},
     {{"dgxc", NULL}, 0, 9999, "nemo"},
@@ -88,6 +89,15 @@ static const ptc_stack_t *find_stack(const reader_t *r) {
 }
 
 // --- the model
+
+// Of every second layer, as "alternate sliding-window(128)/full attention" says; 0: none, or parts of the pipeline that do not
+// hold pairs of layers.
+static int64_t window(const reader_t *r, const char *notes) {
+  const char *at = strstr(notes, "alternate sliding-window(");
+  const int64_t parts = whole(r, "pp", 1) * (whole(r, "pp", 1) > 1 ? whole(r, "vp", 1) : 1);
+  if (!at || parts < 1 || r->run->shape.layers % (2 * parts)) return 0;
+  return strtol(at + strlen("alternate sliding-window("), NULL, 10);
+}
 
 static void read_shape(reader_t *r) {
   ptc_run_shape_t *m = &r->run->shape;
@@ -120,6 +130,9 @@ static void read_shape(reader_t *r) {
                                                                           : PTC_FFN_GELU;
   const char *notes = cell(r, "notes");
   m->tied = m->ffn_kind == PTC_FFN_GELU && !strstr(notes, "untied");
+  // GPT-OSS: biases of experts, gate and value bounded (its public reference).
+  m->clamps = m->experts > 1 && strncmp(r->run->model, "GPT-OSS", 7) == 0;
+  m->window = window(r, notes);
   m->dropout = is_short || whole(r, "year", 2021) <= 2022 || strstr(notes, "dropout default");
   if (m->kv_heads == 0 || m->heads % m->kv_heads) refuse(r, "heads do not divide into kv_heads");
 }
@@ -145,7 +158,8 @@ static void cut_equally(reader_t *r) {
     return;
   }
   int64_t *cuts = PTC_ARENA_ARRAY(r->arena, int64_t, parts);
-  for (int64_t p = 1; p < parts; p++) cuts[p - 1] = layers * p / parts;
+  const int64_t of_turn = r->run->shape.window > 0 ? 2 : 1;
+  for (int64_t p = 1; p < parts; p++) cuts[p - 1] = layers * p / parts / of_turn;
   c->cuts = cuts;
   c->num_cuts = (int32_t)parts - 1;
 }

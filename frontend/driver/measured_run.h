@@ -13,6 +13,8 @@ typedef struct ptc_run_shape_s {
   int64_t layers, d, heads, kv_heads, head_dim, ffn, vocab, seq, batch;
   int64_t experts, topk, expert_ffn, shared_experts;
   enum { PTC_FFN_GELU, PTC_FFN_GATED, PTC_FFN_SQUARED_RELU } ffn_kind;
+  int64_t window;  // of every second layer's attention; 0: none
+  bool clamps;     // experts have biases, and bounds before their gate
   bool tied, dropout;
 } ptc_run_shape_t;
 

@@ -149,6 +149,35 @@ static double memory_like(const ptc_measured_run_t *run, const ptc_stack_t *stac
   return run->memory_kind == PTC_MEMORY_RESERVED ? live * stack->allocator : live;
 }
 
+static bool predict(const ptc_prepared_t *row, const ptc_stack_t *stack,
+                    const ptc_alternative_t *item, int64_t recompute_turns, ptc_prediction_t *out) {
+  ptc_choice_t choice = item->choice;
+  if (recompute_turns >= 0) choice.recompute_turns = recompute_turns;
+  if (!ptc_predict(&item->pieces, row->cluster, stack, &choice, out)) return false;
+  // What the authors ran did fit: the estimate may be a tenth too high.
+  out->fits = out->memory_bytes <= 1.1 * out->capacity_bytes;
+  return true;
+}
+
+// Where the row does not say how many turns compute again: no more than have to.
+static bool predict_fewest(const ptc_prepared_t *row, const ptc_stack_t *stack,
+                           const ptc_alternative_t *item, ptc_prediction_t *out) {
+  if (!predict(row, stack, item, -1, out)) return false;
+  const ptc_choice_t *c = &item->choice;
+  if (!out->fits || !row->run->recompute_unknown || c->recompute != PTC_RECOMPUTE_FULL ||
+      c->recompute_turns >= 0)
+    return true;
+  int64_t few = 0, enough = (row->run->shape.layers - 1) / c->size[PTC_AXIS_PP] + 1;
+  while (enough - few > 1) {
+    const int64_t turns = (few + enough) / 2;
+    ptc_prediction_t own;
+    const bool fits = predict(row, stack, item, turns, &own) && own.fits;
+    if (fits) *out = own;
+    *(fits ? &enough : &few) = turns;
+  }
+  return true;
+}
+
 bool ptc_validate_predict(const ptc_prepared_t *row, const ptc_stack_t *base,
                           ptc_validated_t *out) {
   *out = (ptc_validated_t){.run = row->run, .time_error = NAN, .memory_error = NAN};
@@ -156,10 +185,7 @@ bool ptc_validate_predict(const ptc_prepared_t *row, const ptc_stack_t *base,
   bool any = false;
   for (int32_t i = 0; i < row->count; i++) {
     ptc_prediction_t own;
-    if (!ptc_predict(&row->items[i].pieces, row->cluster, &stack, &row->items[i].choice, &own))
-      continue;
-    // What the authors ran did fit: the estimate may be a tenth too high.
-    own.fits = own.memory_bytes <= 1.1 * own.capacity_bytes;
+    if (!predict_fewest(row, &stack, &row->items[i], &own)) continue;
     const ptc_prediction_t *best = &out->predicted;
     if (any && !(own.fits && !best->fits) && !(own.fits == best->fits && own.step_s < best->step_s))
       continue;

@@ -18,6 +18,9 @@ typedef struct timer_s {
   const int64_t *size;
   ptc_kernel_options_t options;
   known_t *known;
+  bool graphs;           // launch all but the experts
+  double experts_bytes;  // of the piece's largest exchange with experts on the way forward
+  double copies;         // of each token in it
 } timing_t;
 
 // The device on which everything takes longest: a synchronous step waits for it.
@@ -41,6 +44,10 @@ static double cast_bytes(const ptc_kernel_work_t *work) {
 // What a framework launches beside or instead of a fused kernel: that of a memory-bound one moves more, a product's
 // prologue and epilogue are kernels of their own.
 static double unfused_seconds(const timing_t *t, ptc_kernel_work_t *work, bool is_gemm) {
+  if (t->stack->narrow && work->kind == PTC_KW_MEMORY) {
+    if (work->folds) return work->bytes = 0;
+    if (work->unfused_bytes > 0) work->bytes = fmin(work->bytes, work->unfused_bytes);
+  }
   if (work->unfused_bytes <= work->bytes && work->ops <= 1) return 0;
   double more = work->unfused_bytes - work->bytes;
   if (is_gemm) {
@@ -63,12 +70,12 @@ static double unfused_seconds(const timing_t *t, ptc_kernel_work_t *work, bool i
   return seconds;
 }
 
-// FlashAttention 2 on Hopper, and 2 and 3 on Blackwell, beside those made for them (hardware.md 4.3: 330 of 630 TFLOP/s
-// both ways; FA4 on B200 is 1.9 times FA3 on H200, whose peak is 2.3 times lower).
+// FlashAttention 2 on Hopper, and 2, 3 and 4 on Blackwell, beside the catalog's kernels of 2025 (hardware.md 4.3: 330 of 630
+// TFLOP/s both ways; on B200 FA4 has 1605 of 1330, and 1.9 times FA3 on H200, whose peak is 2.3 times lower).
 static double attention_share(const timing_t *t) {
   const int32_t generation = t->stack->attention;
   if (generation == 0) return 1;
-  if (t->device->arch >= 100) return generation >= 4 ? 1 : generation == 3 ? 0.6 : 0.35;
+  if (t->device->arch >= 100) return generation >= 4 ? 1.2 : generation == 3 ? 0.6 : 0.35;
   return t->device->arch >= 90 && generation < 3 ? 0.52 : 1;
 }
 
@@ -110,7 +117,8 @@ static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, b
   if (is_gemm && repeats && t->stack->gemm_precision >= 0 && own.prec != PTC_PREC_F32) {
     own.prec = (ptc_precision_t)t->stack->gemm_precision;
     // Both orders are made at once: the weight gradient finds what the other two products left.
-    if ((own.prec == PTC_PREC_FP8 || own.prec == PTC_PREC_FP4) && casts) {
+    const bool fused = t->stack->fuses_expert_casts && own.kind == PTC_KW_GROUPED_GEMM;
+    if ((own.prec == PTC_PREC_FP8 || own.prec == PTC_PREC_FP4) && casts && !fused) {
       ptc_kernel_work_t cast = {.kind = PTC_KW_MEMORY, .bytes = cast_bytes(&own)};
       seconds += ptc_kernel_seconds(t->device, &cast, &t->options);
     }
@@ -119,8 +127,10 @@ static double kernel_seconds(const timing_t *t, const ptc_kernel_work_t *work, b
   seconds += unfused_seconds(t, &own, is_gemm);
   *floor += seconds * work->times;
   if (is_gemm) return (seconds + gemm_seconds(t, &own, floor)) * work->times;
-  double one = ptc_kernel_seconds(t->device, &own, &t->options);
   const bool attention = own.kind == PTC_KW_ATTENTION || own.kind == PTC_KW_ATTENTION_GRAD;
+  if (attention && t->stack->fp8_attention && t->stack->gemm_precision >= 0)
+    own.prec = PTC_PREC_FP8;
+  double one = ptc_kernel_seconds(t->device, &own, &t->options);
   double least =
       attention || t->device->arch <= 0 ? ptc_kernel_floor(t->device, &own, &t->options) : one;
   if (attention) {
@@ -137,8 +147,10 @@ enum { SOFTMAX_ROWS = 4, SOFTMAX_KERNELS = 10 };
 
 static double launches_of(const timing_t *t, const ptc_kernel_work_t *work) {
   double launches = 1;
-  if (work->kind == PTC_KW_GROUPED_GEMM && t->stack->waits_for_routing)
-    launches = (double)work->batch;
+  if (work->folds && t->stack->narrow) return 0;
+  const bool experts = work->kind == PTC_KW_GROUPED_GEMM && t->stack->launches_experts;
+  if (experts) launches = (double)work->batch;
+  if (t->graphs) return experts ? launches * work->times : 0;
   if (work->ops > 1) launches += t->stack->unfused * (work->ops - 1);
   const bool attention = work->kind == PTC_KW_ATTENTION || work->kind == PTC_KW_ATTENTION_GRAD;
   if (attention && t->stack->unfused_attention && work->batch * work->heads % SOFTMAX_ROWS)
@@ -161,9 +173,38 @@ static int32_t axis_of(uint32_t axes) {
   return PTC_AXIS_DP;
 }
 
+static bool is_experts(const ptc_net_item_t *item) {
+  return item->kind == PTC_NET_ALL_TO_ALL && item->axes == 1u << PTC_AXIS_EP;
+}
+
+// Of |copies| of a token that go to one of |places| each, how many places are distinct on the average.
+static double distinct_share(double copies, double places) {
+  return places * (1 - pow(1 - 1 / places, copies)) / copies;
+}
+
+// What the stack sends of what the program exchanges with experts.
+static double experts_bytes(const timing_t *t, double bytes, ptc_group_shape_t shape) {
+  const ptc_stack_t *stack = t->stack;
+  if (bytes > t->experts_bytes) bytes = t->experts_bytes;
+  if (t->copies <= 1) return bytes;
+  if (shape.nodes > 1)
+    return stack->dedups_between ? bytes * distinct_share(t->copies, shape.nodes) : bytes;
+  return stack->dedups_inside ? bytes * distinct_share(t->copies, shape.ranks) : bytes;
+}
+
+static void find_experts(timing_t *t, const ptc_piece_t *piece) {
+  t->experts_bytes = t->copies = 0;
+  for (int32_t i = 0; i < piece->forward.num_nets; i++)
+    if (is_experts(&piece->forward.nets[i]))
+      t->experts_bytes = fmax(t->experts_bytes, piece->forward.nets[i].bytes);
+  if (piece->boundary_bytes > 0) t->copies = t->experts_bytes / piece->boundary_bytes;
+}
+
 static double net_seconds(const timing_t *t, const ptc_net_item_t *item) {
   known_t *known = t->known;
-  for (int32_t i = 0; i < known->num_nets; i++)
+  // What is sent depends on the piece.
+  const bool own = t->stack->narrow && is_experts(item);
+  for (int32_t i = 0; i < known->num_nets && !own; i++)
     if (known->nets[i].bytes == item->bytes && known->nets[i].kind == item->kind &&
         known->nets[i].axes == item->axes && known->nets[i].ranks == item->ranks)
       return known->nets[i].seconds;
@@ -180,8 +221,9 @@ static double net_seconds(const timing_t *t, const ptc_net_item_t *item) {
     if (shape.per_node > item->ranks) shape.per_node = item->ranks;
     shape.nodes = (shape.ranks + shape.per_node - 1) / shape.per_node;
   }
-  const double seconds = ptc_net_seconds(t->cluster, item->kind, shape, item->bytes, NULL);
-  if (known->num_nets == MAX_KNOWN) return seconds;
+  const double bytes = own ? experts_bytes(t, item->bytes, shape) : item->bytes;
+  const double seconds = ptc_net_seconds(t->cluster, item->kind, shape, bytes, NULL);
+  if (own || known->num_nets == MAX_KNOWN) return seconds;
   known->nets[known->num_nets].kind = item->kind;
   known->nets[known->num_nets].axes = item->axes;
   known->nets[known->num_nets].ranks = item->ranks;
@@ -195,24 +237,27 @@ typedef struct busy_s {
   double kernels, nets, host;
   double floor;                         // of the kernels, at least
   double of_axis[PTC_NUM_DEVICE_AXES];  // of nets
-  bool routes;                          // has experts
 } busy_t;
 
 static busy_t busy_of(const timing_t *t, const ptc_phase_work_t *phase, bool repeats, bool casts) {
+  // Weight gradients find what the other two products left: their casts, and, in some stacks, gathers.
+  const bool regathers = !casts && t->stack->hides_regathers;
   busy_t busy = {0};
   double launches = 0;
   for (int32_t i = 0; i < phase->num_kernels; i++) {
     busy.kernels += kernel_seconds(t, &phase->kernels[i], repeats, casts, &busy.floor);
     launches += launches_of(t, &phase->kernels[i]);
-    busy.routes |= phase->kernels[i].kind == PTC_KW_GROUPED_GEMM;
   }
   for (int32_t i = 0; i < phase->num_nets; i++) {
     const ptc_net_item_t *item = &phase->nets[i];
     if (item->late) continue;  // counted with the gradients
-    const double seconds = net_seconds(t, item) * item->times * (1 - t->stack->hidden_inner);
+    if (regathers && item->kind == PTC_NET_ALL_GATHER && item->axes == 1u << PTC_AXIS_TP) continue;
+    // What goes to experts and back is on the way of everything.
+    const double hidden = item->axes == 1u << PTC_AXIS_EP ? 0 : t->stack->hidden_inner;
+    const double seconds = net_seconds(t, item) * item->times * (1 - hidden);
     busy.of_axis[axis_of(item->axes)] += seconds;
     busy.nets += seconds;
-    launches += item->times;
+    if (!t->graphs) launches += item->times;
   }
   busy.host = launches * t->stack->launch_s;
   return busy;
@@ -223,12 +268,6 @@ static busy_t busy_of(const timing_t *t, const ptc_phase_work_t *phase, bool rep
 typedef struct stretch_s {
   double kernels, nets;
 } stretch_t;
-
-// A host that must know how many tokens an expert has waits for the device in each turn: then the one works after the other.
-static busy_t waiting(const timing_t *t, busy_t busy) {
-  if (t->stack->waits_for_routing && busy.routes) busy.kernels += busy.host;
-  return busy;
-}
 
 static stretch_t stretch_of(const busy_t *phases, int32_t count) {
   busy_t sum = {0};
@@ -284,19 +323,22 @@ void ptc_predict_pieces(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cl
 void ptc_predict_pieces_known(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                               const ptc_stack_t *stack, const ptc_choice_t *choice,
                               ptc_known_times_t *known, ptc_piece_time_t *times) {
-  const timing_t t = {.known = known,
-                      .cluster = cluster,
-                      .device = ptc_predict_device(cluster, pieces->work->precision),
-                      .stack = stack,
-                      .size = choice->size,
-                      .options = {.launch_s = -1, .unfused_attention = stack->unfused_attention}};
+  const ptc_node_model_t *node = &cluster->groups[0].node;
+  timing_t t = {.known = known,
+                .cluster = cluster,
+                .device = ptc_predict_device(cluster, pieces->work->precision),
+                .stack = stack,
+                .size = choice->size,
+                .graphs = stack->graphs_on_racks && node->link_domain > node->devices,
+                .options = {.launch_s = -1, .unfused_attention = stack->unfused_attention}};
   for (int32_t i = 0; i < pieces->count; i++) {
     const ptc_piece_t *piece = &pieces->items[i];
     const bool repeats = ptc_piece_repeats(piece);
+    if (stack->narrow) find_experts(&t, piece);
     ptc_piece_time_t *out = &times[i];
     *out = (ptc_piece_time_t){0};
-    const busy_t of[] = {waiting(&t, busy_of(&t, &piece->forward, repeats, true)),
-                         waiting(&t, busy_of(&t, &piece->again, repeats, true)),
+    const busy_t of[] = {busy_of(&t, &piece->forward, repeats, true),
+                         busy_of(&t, &piece->again, repeats, true),
                          busy_of(&t, &piece->backward, repeats, true),
                          busy_of(&t, &piece->weight_grad, repeats, false)},
                  step = busy_of(&t, &piece->step, repeats, true);
