@@ -84,10 +84,19 @@ static double exposed(const late_t *late, double hidden) {
   return late->seconds - covered + covered * late->sms;
 }
 
+// Beside how many of a micro-batch's passes sums and gathers go. Interleaved, a stage is done with a chunk while the others
+// have their last round of micro-batches, one for each stage, before them.
+static double micro_batches_beside(const ptc_predict_t *p) {
+  const double chunks = (double)p->choice->chunks;
+  if (chunks == 1 || !p->stack->sums_by_chunk) return 1;
+  return (fmin((double)p->micro_batches, (double)p->num_stages) * (chunks - 1) + 1) / chunks;
+}
+
 // Sums go beside the last backward pass, gathers beside the first forward pass, or both beside all of them.
 static void add_late(const ptc_predict_t *p, int64_t stage, stage_t *s) {
   const double m = (double)p->micro_batches;
-  late_t sums = {.window = s->b + s->w}, gathers = {.window = s->f};
+  const double own = micro_batches_beside(p);
+  late_t sums = {.window = own * (s->b + s->w)}, gathers = {.window = own * s->f};
   late_t per_micro = {.window = m * (s->f + s->b + s->w)};
   for (int32_t i = 0; i < p->pieces->count; i++) {
     const ptc_piece_t *piece = &p->pieces->items[i];

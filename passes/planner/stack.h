@@ -30,6 +30,7 @@ typedef struct ptc_stack_s {
   bool gathers_in_turn;   // zero 1: each rank broadcasts its part after the others'
   bool hides_regathers;   // gathers of operands for weight gradients go beside the other product
   bool sums_together;     // stages sum gradients once all of them are done (tied ones are first)
+  bool sums_by_chunk;     // interleaved: a chunk sums beside the passes of the others
   bool narrow;            // between kernels values have 16 bits, on the way to experts, too
   bool launches_experts;  // its host launches each expert
   bool graphs_on_racks;   // where links span nodes, graphs launch all but the experts
