@@ -163,11 +163,10 @@ void ptc_why_print_gap(const json_t *gap, FILE *out) {
   else if (json_is_number(json_object_get(gap, "gap")) && share <= 0)
     fprintf(out, "gap        0 %%: proved: no split is better\n");
   else if (json_is_number(json_object_get(gap, "gap")))
-    fprintf(
-        out,
-        "gap        <= %.3g %%: no split is better by more; not every set of names was tried on "
-        "tp\n",
-        100 * share);
+    fprintf(out,
+            "gap        <= %.3g %%: no split is better by more; not every set of names on tp was "
+            "tried, or not all cuts\n",
+            100 * share);
 }
 
 void ptc_why_print(const json_t *why, FILE *out) {

@@ -108,6 +108,12 @@ static double fixed_bytes(const ptc_predict_t *p) {
   return context + buffers * communicators + p->stack->bucket_bytes;
 }
 
+double ptc_predict_stage_bytes(const ptc_predict_t *p, int64_t stage) {
+  const memory_t own = memory_of(p, stage);
+  const double live = own.params + own.grads + own.states + own.saved + own.temp;
+  return live * p->stack->allocator + fixed_bytes(p);
+}
+
 // Of the devices on which a stage lies, at least; 0: not known.
 static double capacity_of(const ptc_predict_t *p, int64_t stage) {
   if (p->slices) {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "passes/planner/pipeline_time.h"
 #include "passes/planner/predict_impl.h"
 #include "passes/planner/predict_mixed.h"
 
@@ -62,5 +63,22 @@ static inline double ptc_replicas(const ptc_predict_t *p, uint32_t axes) {
 void ptc_add_memory(const ptc_predict_t *p, ptc_prediction_t *out);
 // |worth|: a step of so many seconds is not simulated.
 void ptc_add_time(const ptc_predict_t *p, double worth, ptc_prediction_t *out);
+
+// A turn's forward and backward pass, the latter with the part |share| of what is computed again.
+ptc_part_time_t ptc_predict_turn(const ptc_piece_time_t *t, double share);
+
+// What |stage| of p->counts takes: of a micro-batch, without messages between stages, and once a step.
+typedef struct ptc_stage_cost_s {
+  double f, b, w;
+  double begin, after, optimizer;
+} ptc_stage_cost_t;
+// |late|: with traffic of gradients and parameters.
+void ptc_predict_stage_cost(const ptc_predict_t *p, int64_t stage, bool late,
+                            ptc_stage_cost_t *out);
+// What of that traffic hides behind nothing, whatever the stage computes.
+void ptc_predict_stage_late(const ptc_predict_t *p, int64_t stage, ptc_stage_cost_t *out);
+double ptc_predict_optimizer(const ptc_predict_t *p, int64_t stage);
+// What it needs of a device.
+double ptc_predict_stage_bytes(const ptc_predict_t *p, int64_t stage);
 
 #endif  // PTC_PASSES_PLANNER_PREDICT_STAGE_H_

@@ -92,18 +92,27 @@ static double micro_batches_beside(const ptc_predict_t *p) {
   return (fmin((double)p->micro_batches, (double)p->num_stages) * (chunks - 1) + 1) / chunks;
 }
 
-// Sums go beside the last backward pass, gathers beside the first forward pass, or both beside all of them.
-static void add_late(const ptc_predict_t *p, int64_t stage, stage_t *s) {
-  const double m = (double)p->micro_batches;
-  const double own = micro_batches_beside(p);
-  late_t sums = {.window = own * (s->b + s->w)}, gathers = {.window = own * s->f};
-  late_t per_micro = {.window = m * (s->f + s->b + s->w)};
+// What |stage| sends for its parameters: once, and in all micro-batches.
+static void find_late(const ptc_predict_t *p, int64_t stage, late_t *sums, late_t *gathers,
+                      late_t *per_micro) {
+  *sums = *gathers = *per_micro = (late_t){0};
   for (int32_t i = 0; i < p->pieces->count; i++) {
     const ptc_piece_t *piece = &p->pieces->items[i];
     const double turns = (double)ptc_count_on(p, i, stage);
     for (int32_t g = 0; turns > 0 && g < piece->num_groups; g++)
-      add_group(p, &piece->groups[g], turns, &sums, &gathers, &per_micro);
+      add_group(p, &piece->groups[g], turns, sums, gathers, per_micro);
   }
+}
+
+// Sums go beside the last backward pass, gathers beside the first forward pass, or both beside all of them.
+static void add_late(const ptc_predict_t *p, int64_t stage, stage_t *s) {
+  const double m = (double)p->micro_batches;
+  late_t sums, gathers, per_micro;
+  find_late(p, stage, &sums, &gathers, &per_micro);
+  const double own = micro_batches_beside(p);
+  sums.window = own * (s->b + s->w);
+  gathers.window = own * s->f;
+  per_micro.window = m * (s->f + s->b + s->w);
   const double hidden = p->stack->hidden_late;
   s->sums = exposed(&sums, hidden);
   s->gathers = exposed(&gathers, hidden);
@@ -113,7 +122,7 @@ static void add_late(const ptc_predict_t *p, int64_t stage, stage_t *s) {
 // --- time
 
 // Reads gradients and states, writes states and parameters.
-static double optimizer_seconds(const ptc_predict_t *p, int64_t stage) {
+double ptc_predict_optimizer(const ptc_predict_t *p, int64_t stage) {
   double bytes = 0;
   for (int32_t i = 0; i < p->pieces->count; i++) {
     const double turns = (double)ptc_count_on(p, i, stage);
@@ -129,7 +138,7 @@ static double optimizer_seconds(const ptc_predict_t *p, int64_t stage) {
 }
 
 // A turn's forward and backward pass, the latter with the part |share| of what is computed again.
-static ptc_part_time_t turn_time(const ptc_piece_time_t *t, double share) {
+ptc_part_time_t ptc_predict_turn(const ptc_piece_time_t *t, double share) {
   double all = 0;
   for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++) all += t->exposed[a];
   return (ptc_part_time_t){.f = t->forward + t->exposed_forward,
@@ -166,7 +175,7 @@ static void add_stage(const ptc_predict_t *p, int64_t stage, double hop, stage_t
     const double present = all > 0 ? 1 - (1 - share) * t->exposed_again / all : 1;
     for (int32_t a = 0; a < PTC_NUM_DEVICE_AXES; a++)
       out->exposed[a] += turns * present * t->exposed[a];
-    add_turns(&sum, turn_time(t, share), turns);
+    add_turns(&sum, ptc_predict_turn(t, share), turns);
     out->compute += turns * (t->forward + t->backward + t->weight_grad);
     out->again += turns * share * t->again;
     out->step += turns * t->step;
@@ -195,7 +204,7 @@ static void add_chunks(const ptc_predict_t *p, int64_t stage, ptc_part_time_t *p
       if (some >= 0 && ptc_piece_repeats(piece))
         share = fmax(0, fmin(1, (double)(some - seen[i]) / (double)turns));
       seen[i] += turns;
-      add_turns(&parts[part], turn_time(&p->times[i], share), (double)turns);
+      add_turns(&parts[part], ptc_predict_turn(&p->times[i], share), (double)turns);
     }
   }
 }
@@ -256,7 +265,7 @@ static void find_times(const ptc_predict_t *p, bool late, timeline_t *out) {
     if (!ptc_like_before(p, s) || s == 1 || s + 1 == p->num_stages) {
       add_stage(&own, s, hop, &stage);
       if (late) add_late(&own, s, &stage);
-      if (late) stage.optimizer = optimizer_seconds(&own, s);
+      if (late) stage.optimizer = ptc_predict_optimizer(&own, s);
       stage.peak = own.device->peak[p->pieces->work->precision];
     }
     find_parts(&own, s, &stage, hop, out->parts);
@@ -382,6 +391,7 @@ double ptc_predict_least_late(const ptc_work_pieces_t *pieces, const ptc_piece_t
                            .stack = stack,
                            .choice = choice,
                            .device = ptc_predict_device(cluster, pieces->work->precision),
+                           .num_stages = choice->size[PTC_AXIS_PP],
                            .micro_batches = micro_batches,
                            .nets = nets};
   late_t sums = {0}, gathers = {0}, per_micro = {0};
@@ -390,7 +400,7 @@ double ptc_predict_least_late(const ptc_work_pieces_t *pieces, const ptc_piece_t
   for (int32_t i = 0; i < pieces->count; i++) {
     const ptc_piece_t *piece = &pieces->items[i];
     const double turns = (double)piece->count;
-    add_turns(&all, turn_time(&times[i], 1), turns);
+    add_turns(&all, ptc_predict_turn(&times[i], 1), turns);
     step += turns * times[i].step;
     for (int32_t g = 0; g < piece->num_groups; g++)
       add_group(&p, &piece->groups[g], turns, &sums, &gathers, &per_micro);
@@ -400,10 +410,34 @@ double ptc_predict_least_late(const ptc_work_pieces_t *pieces, const ptc_piece_t
     sums.seconds *= part_floor;
     gathers.seconds *= part_floor;
   }
-  sums.window = all.b + all.w;
-  gathers.window = all.f;
+  const double beside = micro_batches_beside(&p);
+  sums.window = beside * (all.b + all.w);
+  gathers.window = beside * all.f;
   per_micro.window = (double)micro_batches * (all.f + all.b + all.w);
   const double late = least_exposed(&sums, hidden) + least_exposed(&gathers, hidden) +
                       least_exposed(&per_micro, hidden);
   return (late + step) / stages * (1 - 1e-9);
+}
+
+void ptc_predict_stage_cost(const ptc_predict_t *p, int64_t stage, bool late,
+                            ptc_stage_cost_t *out) {
+  stage_t own;
+  add_stage(p, stage, 0, &own);
+  if (late) add_late(p, stage, &own);
+  *out = (ptc_stage_cost_t){.f = own.f,
+                            .b = own.b + own.per_micro,
+                            .w = own.w,
+                            .begin = own.gathers,
+                            .after = own.sums + own.step,
+                            .optimizer = ptc_predict_optimizer(p, stage)};
+}
+
+void ptc_predict_stage_late(const ptc_predict_t *p, int64_t stage, ptc_stage_cost_t *out) {
+  late_t sums, gathers, per_micro;
+  find_late(p, stage, &sums, &gathers, &per_micro);
+  sums.window = gathers.window = per_micro.window = INFINITY;
+  const double hidden = p->stack->hidden_late;
+  *out = (ptc_stage_cost_t){.b = exposed(&per_micro, hidden) / (double)p->micro_batches,
+                            .begin = exposed(&gathers, hidden),
+                            .after = exposed(&sums, hidden)};
 }

@@ -20,6 +20,9 @@ const ptc_fixed_t ptc_fixed_nothing = {
 // Forms that are kept take this at most.
 enum { MOST_FORM_BYTES = 128 << 20 };
 
+// Parts of cuts that are looked at, of pipelines that have too many cuts to try them all.
+enum { ALL_LOOKS = 1 << 16 };
+
 // --- splits of a layout
 
 static double value_of(const ptc_search_t *s, const ptc_prediction_t *p) {
@@ -78,6 +81,14 @@ static void predict(ptc_search_t *s, const ptc_timed_layout_t *layout, const ptc
   ptc_predict_timed(&pieces, layout->times, s->parts, s->stages, s->cluster, s->stack, choice,
                     &worth, out);
 }
+
+void ptc_search_try(ptc_search_t *s, const ptc_timed_layout_t *layout, const ptc_choice_t *choice) {
+  ptc_prediction_t predicted;
+  predict(s, layout, choice, false, &predicted);
+  consider(s, choice, &predicted);
+}
+
+double ptc_search_seconds(const ptc_search_t *s) { return worth_of(s).seconds; }
 
 bool ptc_search_hopeless(ptc_search_t *s, double bound) {
   if (s->objective == PTC_OBJECTIVE_MEMORY || !s->out->feasible) return false;
@@ -284,6 +295,19 @@ static bool find_cuts(ptc_search_t *s, const ptc_timed_layout_t *layout,
   return true;
 }
 
+static void try_even(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_choice_t choice,
+                     const outlook_t outlooks[4]) {
+  const int64_t num_parts = choice.size[PTC_AXIS_PP] * choice.chunks;
+  const int64_t turns = ptc_pieces_turns(&layout->pieces);
+  if (turns % num_parts || are_even(s, turns, num_parts)) return;
+  choice.cuts = even_cuts(s, turns, num_parts);
+  choice.num_cuts = (int32_t)num_parts - 1;
+  s->parts_of = 0;
+  if (ptc_predict_stages(&layout->pieces, layout->times, s->cluster, s->stack, &choice, s->parts,
+                         s->stages))
+    try_parts(s, layout, choice, outlooks);
+}
+
 static void try_chunks(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_choice_t choice,
                        double hop, outlook_t outlooks[4]) {
   const int64_t pp = choice.size[PTC_AXIS_PP], num_parts = pp * choice.chunks;
@@ -291,18 +315,25 @@ static void try_chunks(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_ch
   const double seconds = least_of_schedule(s, layout, &choice, hop, &busy);
   if (ptc_search_hopeless(s, seconds)) return;
   if (!look_out(s, layout, &choice, busy, seconds, outlooks)) return;
+  if (s->cuts_alone) {
+    if (!ptc_search_puts_off(s, layout, &choice, seconds)) return;
+    uint32_t zeros = 0;
+    for (int64_t zero = 0; zero < 4; zero++) {
+      const outlook_t *o = &outlooks[zero];
+      if (o->open && (s->keeps_all || o->may_fit) && !ptc_search_hopeless(s, o->seconds))
+        zeros |= 1u << zero;
+    }
+    ptc_search_cuts(s, layout, &choice, zeros, seconds);
+    return;
+  }
   if (s->parts_of != num_parts && !find_cuts(s, layout, &choice)) return;
   s->parts_of = num_parts;
   try_parts(s, layout, choice, outlooks);
-  // The slowest part is not all: a few micro-batches may be faster with fewer parameters on the first stage.
-  const int64_t turns = ptc_pieces_turns(&layout->pieces);
-  if (choice.cuts || num_parts == 1 || turns % num_parts || are_even(s, turns, num_parts)) return;
-  choice.cuts = even_cuts(s, turns, num_parts);
-  choice.num_cuts = (int32_t)num_parts - 1;
-  s->parts_of = 0;
-  if (ptc_predict_stages(&layout->pieces, layout->times, s->cluster, s->stack, &choice, s->parts,
-                         s->stages))
-    try_parts(s, layout, choice, outlooks);
+  if (choice.cuts || num_parts == 1) return;
+  try_even(s, layout, choice, outlooks);
+  // The slowest part is not all: ends count more where micro-batches are few, and memory binds on the first stages.
+  if (ptc_search_puts_off(s, layout, &choice, seconds))
+    s->cuts_bound = fmin(s->cuts_bound, seconds);
 }
 
 // Those that are mostly faster first.
@@ -398,13 +429,35 @@ static void try_splits(ptc_search_t *s, const ptc_rough_t *rough) {
   }
 }
 
+// Cuts of the layout's pipelines are looked for once the best value is known, nearly.
+static void put_off(ptc_search_t *s, const ptc_rough_t *layout) {
+  ptc_put_off_t *one = PTC_ARENA_NEW(s->arena, ptc_put_off_t);
+  *one = (ptc_put_off_t){*layout, s->cuts_bound, NULL};
+  *(s->last_off ? &s->last_off->next : &s->put_off) = one;
+  s->last_off = one;
+}
+
+static void try_cuts(ptc_search_t *s) {
+  s->cuts_alone = true;
+  for (const ptc_put_off_t *one = s->put_off; one; one = one->next) {
+    if (ptc_search_hopeless(s, one->bound)) continue;
+    try_splits(s, &one->layout);
+    if (s->form_arena.used_bytes > MOST_FORM_BYTES) ptc_search_end_forms(s);
+  }
+  s->cuts_alone = false;
+  s->put_off = s->last_off = NULL;
+}
+
 static void search_all(ptc_search_t *s) {
   ptc_rough_t layout;
   ptc_search_begin(s);
   while (ptc_search_next(s, &layout)) {
+    s->cuts_bound = INFINITY;
     try_splits(s, &layout);
+    if (!isinf(s->cuts_bound)) put_off(s, &layout);
     if (s->form_arena.used_bytes > MOST_FORM_BYTES) ptc_search_end_forms(s);
   }
+  try_cuts(s);
 }
 
 ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
@@ -419,7 +472,9 @@ ptc_status_t ptc_search(const ptc_work_t *work, const ptc_cluster_t *cluster,
                     .objective = objective,
                     .devices = devices,
                     .arena = arena,
-                    .out = out};
+                    .out = out,
+                    .looks = ALL_LOOKS,
+                    .left_out = INFINITY};
   // Devices are taken in order; what is too much for the largest is too much for all.
   int64_t left = devices;
   for (int32_t g = 0; g < cluster->num_groups; g++) {

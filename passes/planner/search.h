@@ -25,6 +25,7 @@ typedef struct ptc_fixed_s {
   const int64_t *cuts;  // NULL: open; else pp times chunks is one more than they are
   int64_t most_parts;   // pp times chunks at most; 0: any number
   int32_t most_sets;    // of names that are tried on each tp; 0: as many as README.md says
+  int32_t most_cuts;    // that a pipeline may have if all are tried; 0: as README.md says
   bool
       no_copies;  // tp and cp are left out where nothing lies on them: their ranks would do the same
   const int64_t *banned;  // sizes of a mesh that is left out; NULL: of none

@@ -46,6 +46,12 @@ static double least_seconds(ptc_search_t *s) {
   return isinf(floor) ? 0 : floor;
 }
 
+void ptc_search_leave(ptc_search_t *s, double low) {
+  if (s->objective == PTC_OBJECTIVE_COST)
+    low *= s->price / (double)(s->work->batch * s->work->tokens_per_sample);
+  s->left_out = fmin(s->left_out, low);
+}
+
 void ptc_search_certify(ptc_search_t *s) {
   ptc_search_result_t *out = s->out;
   out->bound = out->gap = NAN;
@@ -54,8 +60,8 @@ void ptc_search_certify(ptc_search_t *s) {
     return;
   }
   if (out->complete) {
-    out->bound = out->best.value;
-    out->gap = 0;
+    out->bound = fmin(out->best.value, s->left_out);
+    out->gap = 1 - out->bound / out->best.value;
     return;
   }
   if (s->objective == PTC_OBJECTIVE_MEMORY) {

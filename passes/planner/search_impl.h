@@ -44,6 +44,13 @@ typedef struct ptc_kept_cuts_s {
 
 typedef struct ptc_queue_s ptc_queue_t;
 
+// A layout whose cuts are looked for later.
+typedef struct ptc_put_off_s {
+  ptc_rough_t layout;
+  double bound;
+  struct ptc_put_off_s *next;
+} ptc_put_off_t;
+
 typedef struct ptc_search_s {
   const ptc_work_t *work;
   const ptc_cluster_t *cluster;
@@ -67,6 +74,11 @@ typedef struct ptc_search_s {
   ptc_known_net_t nets[PTC_NUM_KNOWN_NETS];
   ptc_kept_form_t *forms[PTC_FORM_BUCKETS];
   ptc_search_result_t *out;
+  ptc_put_off_t *put_off, *last_off;
+  double cuts_bound;  // of the layout at hand, where other cuts may be of use
+  bool cuts_alone;    // they are looked for
+  int64_t looks;      // at parts of cuts that are many
+  double left_out;    // the least value that cuts may have which were not looked at
 } ptc_search_t;
 
 // The divisors of |n| in order, PTC_MAX_DIVISORS at most; returns how many.
@@ -101,6 +113,20 @@ bool ptc_search_takes_all_sets(const ptc_search_t *s);
 static inline void ptc_search_set_names(ptc_choice_t *choice, const ptc_names_t *names) {
   memcpy(choice->names, names->of, sizeof(choice->names));
 }
+
+// Predicts |choice| with the cuts at hand, and keeps it if it is the best.
+void ptc_search_try(ptc_search_t *s, const ptc_timed_layout_t *layout, const ptc_choice_t *choice);
+// Less than that is of use, in seconds of a step.
+double ptc_search_seconds(const ptc_search_t *s);
+// The best cuts for |choice| with each of |zeros| (1 << zero), if they are better than what is found. |seconds|: a
+// bound of the step. The cuts at hand are lost.
+void ptc_search_cuts(ptc_search_t *s, const ptc_timed_layout_t *layout, const ptc_choice_t *choice,
+                     uint32_t zeros, double seconds);
+// Whether other cuts than those balanced by time and even ones are looked for.
+bool ptc_search_puts_off(ptc_search_t *s, const ptc_timed_layout_t *layout,
+                         const ptc_choice_t *choice, double seconds);
+// Notes that cuts were left out which may take so many seconds or, by memory, bytes.
+void ptc_search_leave(ptc_search_t *s, double low);
 
 // Fills in what is proved of the result.
 void ptc_search_certify(ptc_search_t *s);

@@ -218,7 +218,10 @@ static void one_case(uint64_t seed, int *mixed_stages, int *none) {
            (int)found.best.choice.zero, w.best, (int)w.choice.size[PTC_AXIS_PP],
            ptc_schedule_name(w.choice.schedule), (int)w.choice.chunks, (int)w.choice.zero);
   UNIT_CHECK(own == w.best || fabs(own - w.best) <= 1e-9 * w.best, row);
-  UNIT_CHECK(isinf(own) || (found.complete && found.gap == 0), row);
+  // Of pipelines some cuts alone are tried.
+  UNIT_CHECK(isinf(own) || (found.complete && found.gap >= 0 && found.bound <= own &&
+                            (found.gap > 0 || found.bound == own)),
+             row);
   // Several kinds of nodes have no floors.
   fixed = ptc_fixed_nothing;
   fixed.size[PTC_AXIS_TP] = 2;

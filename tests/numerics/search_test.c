@@ -1,9 +1,10 @@
 // Proves: on random small problems the planner's search finds what the enumeration of every split finds, within 1e-9 of
-// its value, and says "does not fit" exactly where nothing fits; memory binds in a third of them. Where it
-// may keep only one or two sets of names, what it certifies is never above that; where it keeps all, its gap is 0.
-// PTC_CASES asks for more of them, on more devices; above 16 it counts what the search misses by keeping two sets of names. On models with
-// branches of unequal width, layers of unequal size, experts, and on the samples, its plan is no worse than data
-// parallelism, Megatron's split and FSDP, and better where a better one exists by construction.
+// its value, all cuts of pipelines among them, and says "does not fit" exactly where nothing fits; memory binds in a
+// third of them. Where it may keep only one or two sets of names, or not try all cuts, what it certifies is never above
+// that; where it keeps all, its gap is 0. PTC_CASES asks for more of them, on more devices; above 16 it counts what the
+// search misses by keeping two sets of names, and in all what cuts are worth. On models with branches of unequal width,
+// layers of unequal size, experts, and on the samples, its plan is no worse than data parallelism, Megatron's split and
+// FSDP, and better where a better one exists by construction.
 #include "passes/planner/search.h"
 
 #include <math.h>
@@ -135,9 +136,11 @@ typedef struct tally_s {
   // Where a set of names was not kept: by objective (0: time, 1: memory), on more than 16 devices.
   int names[2][2], of[2][2];
   double gap[2][2];
-  // Where other cuts than the balanced ones are faster.
-  int cuts, of_cuts;
+  // Where other cuts than balanced and even ones are faster, or the only ones that fit.
+  int cuts, cuts_fit, of_cuts;
   double cuts_gap;
+  // Where not all cuts are tried: gaps of 0 and above, and optima found.
+  int proved, open, found;
   // With few sets of names: bounds that were certified, and the closest to the optimum; where the search missed it.
   int certified, missed, uncertified;
   double closest;
@@ -205,19 +208,48 @@ static const char *const specs[] = {"dgx_a100:4",      "dgx_h100:4", "rtx_3090_p
 // Beyond what the ordinary suite has time for.
 static bool all_cases(void) { return getenv("PTC_CASES") != NULL; }
 
-// What cuts balanced by time lose against the best ones.
+// What cuts balanced by time, and even ones, lose against the best ones.
 static void try_cuts(const plan_model_t *m, const machine_t *machine, const ptc_stack_t *stack,
-                     int64_t devices, const plan_point_t *balanced, tally_t *tally) {
-  const plan_space_t space = {.devices = devices, .zeros = 0xf, .all_cuts = true};
+                     int64_t devices, const plan_point_t *best, tally_t *tally) {
+  const plan_space_t space = {.devices = devices, .zeros = 0xf};
   plan_front_t front;
   plan_space_walk(m->work, &machine->cluster, stack, &space, &front);
-  const plan_point_t *best =
+  const plan_point_t *balanced =
       plan_front_best(&front, machine->cluster.groups[0].node.device->memory_bytes);
-  const double gap = best ? balanced->seconds / best->seconds - 1 : 0;
   tally->of_cuts++;
-  tally->cuts += gap > 1e-9;
-  tally->cuts_gap = fmax(tally->cuts_gap, gap);
+  if (best && !balanced)
+    tally->cuts_fit++;
+  else if (best) {
+    const double gap = balanced->seconds / best->seconds - 1;
+    tally->cuts += gap > 1e-9;
+    tally->cuts_gap = fmax(tally->cuts_gap, gap);
+  }
   plan_front_end(&front);
+}
+
+// What the search certifies when it must not try all cuts, one by one: a bound that the optimum does not pass, and a
+// gap of 0 only where it finds that.
+static void check_cuts(const ptc_work_t *work, const ptc_cluster_t *cluster,
+                       const ptc_stack_t *stack, int64_t devices, ptc_objective_t objective,
+                       double value, uint64_t seed, tally_t *tally) {
+  ptc_arena_t arena = {0};
+  ptc_search_result_t found;
+  ptc_fixed_t few = ptc_fixed_nothing;
+  few.most_cuts = 1;
+  char row[256];
+  const double own = search_value(work, cluster, stack, &few, devices, objective, &arena, &found);
+  snprintf(
+      row, sizeof(row), "seed %llu, by %s, not all cuts: %.9g, bound %.9g, gap %.3g, optimum %.9g",
+      (unsigned long long)seed, ptc_objective_names[objective], own, found.bound, found.gap, value);
+  UNIT_CHECK(isinf(own) || own >= value * (1 - 1e-9), row);
+  if (isfinite(own) && found.complete) {
+    UNIT_CHECK(found.bound <= value * (1 + 1e-9) && found.gap >= 0, row);
+    UNIT_CHECK(found.gap > 0 || near(own, value), row);
+    tally->proved += found.gap == 0;
+    tally->open += found.gap > 0;
+    tally->found += near(own, value);
+  }
+  ptc_arena_deinit(&arena);
 }
 
 // On so many devices the cheapest token is that of the fastest step; where sets of names were left out, of the fastest found.
@@ -290,7 +322,7 @@ static void one_case(uint64_t seed, tally_t *tally) {
   const bool loaded = plan_model_text(&m, text);
   UNIT_CHECK(loaded, text);
   if (loaded) {
-    const plan_space_t space = {.devices = devices, .zeros = 0xf};
+    const plan_space_t space = {.devices = devices, .zeros = 0xf, .all_cuts = true};
     plan_front_t front;
     const double begin = now();
     plan_space_walk(m.work, &machine.cluster, stack, &space, &front);
@@ -307,7 +339,7 @@ static void one_case(uint64_t seed, tally_t *tally) {
     const double room = machine.cluster.groups[0].node.device->memory_bytes;
     const plan_point_t *best = plan_front_best(&front, room);
     const bool bound = front.count && best != &front.points[0];
-    if (all_cases() && devices <= 4 && best) try_cuts(&m, &machine, stack, devices, best, tally);
+    if (all_cases()) try_cuts(&m, &machine, stack, devices, best, tally);
     for (int memory = 0; memory < 2; memory++) {
       const ptc_objective_t objective = memory ? PTC_OBJECTIVE_MEMORY : PTC_OBJECTIVE_TIME;
       const plan_point_t *goal = best && memory ? &front.points[front.count - 1] : best;
@@ -325,6 +357,8 @@ static void one_case(uint64_t seed, tally_t *tally) {
                  (unsigned long long)own_seed, found.gap);
         UNIT_CHECK(found.complete && found.gap == 0 && found.bound == own, row);
       }
+      if (goal)
+        check_cuts(m.work, &machine.cluster, stack, devices, objective, value, own_seed, tally);
       ptc_prediction_t again;
       if (isfinite(own)) {
         describe(&found.best.choice, a);
@@ -367,6 +401,52 @@ static void one_case(uint64_t seed, tally_t *tally) {
   ptc_arena_deinit(&arena);
 }
 
+// Memory in which no pipeline with balanced or even cuts fits, but some other: it is found, and it is the fastest.
+static void test_tight(void) {
+  uint64_t seed = unit_seed();
+  int32_t tight = 0;
+  for (int i = 0; tight < (all_cases() ? 20 : 3) && i < 300; i++) {
+    char text[4096], row[128];
+    ptc_arena_t arena = {0};
+    machine_t machine;
+    plan_model_t m;
+    const ptc_stack_t *stack = ptc_stack_find("ptc");
+    random_model(&seed, text);
+    find_machine(&arena, "dgx_a100:1", &machine);
+    const int64_t devices = 2 + (int64_t)(unit_random(&seed) % 2);
+    const bool loaded = plan_model_text(&m, text);
+    UNIT_CHECK(loaded, text);
+    if (loaded) {
+      plan_space_t space = {.devices = devices, .size = {[PTC_AXIS_PP] = devices}, .zeros = 1};
+      plan_front_t some, all;
+      plan_space_walk(m.work, &machine.cluster, stack, &space, &some);
+      space.all_cuts = true;
+      plan_space_walk(m.work, &machine.cluster, stack, &space, &all);
+      const double most = some.count ? some.points[some.count - 1].memory : 0;
+      const double least = all.count ? all.points[all.count - 1].memory : 0;
+      if (least < most * (1 - 1e-6)) {
+        tight++;
+        shrink(&machine, (least + most) / 2);
+        ptc_fixed_t fixed = ptc_fixed_nothing;
+        fixed.size[PTC_AXIS_PP] = devices;
+        fixed.zero = 0;
+        ptc_search_result_t found;
+        const double own = search_value(m.work, &machine.cluster, stack, &fixed, devices,
+                                        PTC_OBJECTIVE_TIME, &arena, &found);
+        const double goal = plan_front_best(&all, (least + most) / 2)->seconds;
+        snprintf(row, sizeof(row), "model %d: %.9g s instead of %.9g s", i, own, goal);
+        UNIT_CHECK(near(own, goal), row);
+      }
+      plan_front_end(&some);
+      plan_front_end(&all);
+    }
+    plan_model_end(&m);
+    ptc_arena_deinit(&arena);
+  }
+  printf("\n  %d models ", tight);
+  CU_ASSERT(tight >= 3);
+}
+
 static void test_exact(void) {
   uint64_t seed = unit_seed();
   const char *text = getenv("PTC_CASES");
@@ -392,8 +472,12 @@ static void test_exact(void) {
              memory ? "memory" : "time", large ? "over" : "up to", tally.names[memory][large],
              tally.of[memory][large], tally.gap[memory][large]);
   if (tally.of_cuts)
-    printf("\n  cuts that are not balanced are faster in %d of %d, by %.3g at most ", tally.cuts,
-           tally.of_cuts, tally.cuts_gap);
+    printf(
+        "\n  cuts that are neither balanced nor even are faster in %d of %d, by %.3g at most, and "
+        "alone fit in %d ",
+        tally.cuts, tally.of_cuts, tally.cuts_gap, tally.cuts_fit);
+  printf("\n  where not all cuts are tried: %d of %d proved, %d optima found ", tally.proved,
+         tally.proved + tally.open, tally.found);
 }
 
 // --- presets
@@ -589,6 +673,8 @@ static void test_samples(void) {
   printf("\n ");
 }
 
-static const unit_test_t tests[] = {
-    {"exact", test_exact}, {"made up", test_made_up}, {"samples", test_samples}};
+static const unit_test_t tests[] = {{"exact", test_exact},
+                                    {"tight", test_tight},
+                                    {"made up", test_made_up},
+                                    {"samples", test_samples}};
 UNIT_MAIN("search", tests)

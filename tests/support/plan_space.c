@@ -182,14 +182,33 @@ typedef struct walk_s {
   const ptc_stack_t *stack;
   const plan_space_t *space;
   const ptc_work_pieces_t *pieces;
+  ptc_piece_time_t times[PTC_MAX_PIECES];
   int64_t turns;  // of all repeats
   plan_front_t *front;
 } walk_t;
 
+// Turns of the stage that has most.
+static int64_t most_turns(const walk_t *w, const ptc_choice_t *choice,
+                          const ptc_part_range_t *parts) {
+  const int64_t stages = choice->size[PTC_AXIS_PP], num_parts = stages * choice->chunks;
+  int64_t most = 0;
+  for (int64_t stage = 0; stage < stages && num_parts > 1; stage++) {
+    int64_t own = 0;
+    for (int64_t p = stage; p < num_parts; p += stages) own += parts[p].to - parts[p].from;
+    if (own > most) most = own;
+  }
+  return num_parts > 1 ? most : w->turns;
+}
+
 static void judge(walk_t *w, const ptc_choice_t *choice) {
   ptc_prediction_t p;
+  ptc_part_range_t parts[PTC_MAX_PARTS];
+  ptc_stage_pieces_t stages[PTC_MAX_STAGES];
+  if (!ptc_predict_stages(w->pieces, w->times, w->cluster, w->stack, choice, parts, stages)) return;
+  // So many are all of them.
+  if (choice->recompute_turns >= most_turns(w, choice, parts)) return;
   w->front->predictions++;
-  if (!ptc_predict(w->pieces, w->cluster, w->stack, choice, &p)) return;
+  ptc_predict_timed(w->pieces, w->times, parts, stages, w->cluster, w->stack, choice, NULL, &p);
   plan_point_t point = {.choice = *choice, .seconds = p.step_s, .memory = p.memory_bytes};
   if (choice->cuts)
     memcpy(point.cuts, choice->cuts, sizeof(*choice->cuts) * (size_t)choice->num_cuts);
@@ -260,6 +279,7 @@ static void walk_layout(walk_t *w, ptc_choice_t choice) {
     w->front->layouts++;
     if (ptc_layout_pieces(w->work, &arena, &choice, w->stack->saves, &pieces) == PTC_OK) {
       w->pieces = &pieces;
+      ptc_predict_pieces(&pieces, w->cluster, w->stack, &choice, w->times);
       w->turns = 0;
       for (int32_t i = 0; i < pieces.count; i++)
         if (pieces.items[i].count > 1) w->turns += pieces.items[i].count;
