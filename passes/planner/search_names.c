@@ -9,7 +9,7 @@
 // On so many devices every set of up to so many names, counted in each piece that has them as its own, is tried.
 enum { ALL_NAMES = 7, ALL_DEVICES = 16, MOST_SETS = 8 };
 // Otherwise sets of so many names of a piece, and of shared ones; what a piece keeps of them, and all pieces together.
-enum { MOST_OWN = 10, MOST_SHARED = 8, MOST_KEPT = 16, MOST_WHOLE = 128 };
+enum { FEW_OWN = 4, MOST_OWN = 10, MOST_SHARED = 8, MOST_KEPT = 16, MOST_WHOLE = 128 };
 
 // --- names
 
@@ -111,7 +111,7 @@ bool ptc_search_takes_all_sets(const ptc_search_t *s) {
 enum { RATES = 7 };
 
 typedef struct rated_s {
-  uint32_t set;
+  uint32_t set, own;  // |own|: the number with which it came
   double rates[RATES];
 } rated_t;
 
@@ -169,15 +169,16 @@ static bool rate(ptc_search_t *s, ptc_choice_t choice, int64_t most, rated_t out
   return true;
 }
 
-// The front of each piece, with one set of shared names. False: none fits.
+// The front of each piece, with one set of shared names. |few|: of many own sets, those that are kept without shared names. False: none fits.
 static bool weigh_own(ptc_search_t *s, const names_t *n, uint32_t shared, ptc_choice_t choice,
-                      int64_t most_micro, front_t *fronts) {
+                      int64_t most_micro, const uint64_t *few, front_t *fronts) {
   const int32_t pieces = s->work->num_pieces;
   uint64_t(*known)[PTC_MAX_PIECES] =
       ptc_arena_alloc_raw(s->arena, sizeof(*known) * ((size_t)1 << n->most_own));
   for (int32_t p = 0; p < pieces; p++) fronts[p].count = 0;
   int32_t count = 0;
   for (uint32_t own = 0; own < 1u << n->most_own; own++) {
+    if (few && !(few[own / 64] >> own % 64 & 1)) continue;
     set_names(s->work, n, shared, own, &choice);
     if (!ptc_layout_params_hash(s->work, &choice, known[count])) continue;
     bool fresh[PTC_MAX_PIECES], any = false;
@@ -189,8 +190,10 @@ static bool weigh_own(ptc_search_t *s, const names_t *n, uint32_t shared, ptc_ch
     rated_t rated[PTC_MAX_PIECES];
     if (!any || !rate(s, choice, most_micro, rated)) continue;
     count++;
-    for (int32_t p = 0; p < pieces; p++)
+    for (int32_t p = 0; p < pieces; p++) {
+      rated[p].own = own;
       if (fresh[p]) keep(s, &fronts[p], &rated[p]);
+    }
   }
   for (int32_t p = 0; p < pieces; p++)
     if (fronts[p].count == 0) return false;
@@ -347,9 +350,15 @@ static int32_t best_sets(ptc_search_t *s, names_t *n, ptc_choice_t choice, ptc_n
                                                : MOST_SETS;
   wholes_t *all = PTC_ARENA_NEW(s->arena, wholes_t);
   all->count = 0;
+  uint64_t kept[(1 << MOST_OWN) / 64] = {0};
   for (uint32_t shared = 0; shared < 1u << n->num_shared; shared++) {
     front_t *fronts = PTC_ARENA_ARRAY(s->arena, front_t, s->work->num_pieces);
-    if (weigh_own(s, n, shared, choice, micro, fronts)) combine(s, fronts, all);
+    const bool few = shared > 0 && n->most_own > FEW_OWN;
+    if (!weigh_own(s, n, shared, choice, micro, few ? kept : NULL, fronts)) continue;
+    combine(s, fronts, all);
+    for (int32_t p = 0; p < s->work->num_pieces; p++)
+      for (int32_t i = 0; i < fronts[p].count; i++)
+        kept[fronts[p].kept[i].own / 64] |= UINT64_C(1) << fronts[p].kept[i].own % 64;
   }
   weigh_whole(s, choice, 3 * most, all);
   climb(s, n, choice, all);
