@@ -41,7 +41,7 @@ struct ptc_form_s {
   bool any_dp;
   int64_t first, second;  // micro-batches; second 0: each one needs a layout of its own
   ptc_work_pieces_t at_first, at_second;
-  lines_t *peaks[2];  // per piece; forward, backward
+  lines_t *peaks[PTC_NUM_PEAKS];  // per piece
   ptc_work_pieces_t out;
   // In the order of pieces and phases. Forms of the same patterns have the same kernels in common, where each one
   // writes its numbers.
@@ -100,20 +100,25 @@ static void set_micro_batches(ptc_layout_t *l, int64_t from, int64_t to) {
 }
 
 static void add_peaks(ptc_form_t *form, ptc_arena_t *arena, const ptc_layout_t *l, int back,
-                      double *const *lives) {
+                      const ptc_live_t *first) {
   // With any dp.
   const int64_t most = form->work->batch / form->choice.size[PTC_AXIS_EP];
   const double steps = (double)(most - form->first) / (double)(form->second - form->first);
   for (int32_t i = 0; i < form->out.count; i++) {
-    const int32_t places = l->p->rooms[i].num_places[back];
-    lines_t lines = {PTC_ARENA_ARRAY(l->arena, line_t, places + 1), 0};
-    const double *live = lives[i];
-    double *now = PTC_ARENA_ARRAY(l->arena, double, places + 2);
-    ptc_layout_live(l, i, back, now);
-    add_line(&lines, (line_t){0, 0}, steps);
-    for (int32_t k = 0; k < places; k++) add_line(&lines, (line_t){live[k], now[k]}, steps);
-    form->peaks[back][i] = (lines_t){PTC_ARENA_ARRAY(arena, line_t, lines.count), lines.count};
-    memcpy(form->peaks[back][i].items, lines.items, sizeof(line_t) * (size_t)lines.count);
+    ptc_live_t second;
+    ptc_layout_live(l, form->profile, i, back, &second);
+    lines_t lines = {PTC_ARENA_ARRAY(l->arena, line_t, second.places + 1), 0};
+    for (int p = 0; p < PTC_NUM_PEAKS; p++) {
+      const ptc_peak_t peak = (ptc_peak_t)p;
+      if (ptc_peak_is_backward(peak) != back) continue;
+      lines.count = 0;
+      add_line(&lines, (line_t){0, 0}, steps);
+      for (int32_t k = 0; k < second.places; k++)
+        add_line(&lines, (line_t){ptc_live_at(&first[i], peak, k), ptc_live_at(&second, peak, k)},
+                 steps);
+      form->peaks[p][i] = (lines_t){PTC_ARENA_ARRAY(arena, line_t, lines.count), lines.count};
+      memcpy(form->peaks[p][i].items, lines.items, sizeof(line_t) * (size_t)lines.count);
+    }
   }
 }
 
@@ -207,23 +212,20 @@ static int64_t next_size(int64_t micro_batches, int64_t first) {
 }
 
 static void add_second(ptc_form_t *form, ptc_arena_t *arena, ptc_layout_t *l) {
-  double **lives[2];
+  ptc_live_t *lives[2];
   for (int back = 0; back < 2; back++) {
-    lives[back] = PTC_ARENA_ARRAY(l->arena, double *, form->out.count + 1);
-    for (int32_t i = 0; i < form->out.count; i++) {
-      lives[back][i] = PTC_ARENA_ARRAY(l->arena, double, l->p->rooms[i].num_places[back] + 2);
-      ptc_layout_live(l, i, back, lives[back][i]);
-    }
+    lives[back] = PTC_ARENA_ARRAY(l->arena, ptc_live_t, form->out.count + 1);
+    for (int32_t i = 0; i < form->out.count; i++)
+      ptc_layout_live(l, form->profile, i, back, &lives[back][i]);
   }
   set_micro_batches(l, form->first, form->second);
   ptc_work_pieces_t pieces = {0};
   ptc_layout_measure_again(l, form->profile, &pieces);
   keep_numbers(form, arena, &pieces, &form->numbers[1]);
   keep_items(arena, &pieces, &form->at_second);
-  for (int back = 0; back < 2; back++) {
-    form->peaks[back] = PTC_ARENA_ARRAY(arena, lines_t, form->out.count + 1);
-    add_peaks(form, arena, l, back, lives[back]);
-  }
+  for (int peak = 0; peak < PTC_NUM_PEAKS; peak++)
+    form->peaks[peak] = PTC_ARENA_ARRAY(arena, lines_t, form->out.count + 1);
+  for (int back = 0; back < 2; back++) add_peaks(form, arena, l, back, lives[back]);
 }
 
 // Where all values lie; false: nowhere.
@@ -250,7 +252,10 @@ static ptc_status_t fill(ptc_form_t *form, ptc_arena_t *arena, ptc_patterns_t *p
   ptc_layout_measure(l, form->profile, &pieces);
   if (l->overflow) return PTC_INFEASIBLE;
   keep_first(form, arena, patterns, l, &pieces);
-  if (!*l->depends && ptc_lay_all_even(l)) form->second = next_size(l->size[PTC_REF_MICRO], 1);
+  // What groups of turns need is of two programs.
+  const bool groups = form->choice.recompute_every > 1 && form->profile == PTC_SAVE_PTC;
+  if (!*l->depends && !groups && ptc_lay_all_even(l))
+    form->second = next_size(l->size[PTC_REF_MICRO], 1);
   if (form->second > 0) add_second(form, arena, l);
   return PTC_OK;
 }
@@ -362,14 +367,17 @@ static const ptc_work_pieces_t *pieces_at(ptc_form_t *form, int64_t micro_batch,
     const ptc_piece_t *x = &form->at_first.items[i], *y = &form->at_second.items[i];
     ptc_piece_t *out = &form->out.items[i];
     *out = *x;
-    for (int mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++)
+    for (int mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++) {
       out->saved_bytes[mode] = mix(&b, x->saved_bytes[mode], y->saved_bytes[mode]);
+      out->slot_bytes[mode] = mix(&b, x->slot_bytes[mode], y->slot_bytes[mode]);
+    }
+    out->held_bytes = mix(&b, x->held_bytes, y->held_bytes);
     out->scores_bytes = mix(&b, x->scores_bytes, y->scores_bytes);
     out->products_bytes = mix(&b, x->products_bytes, y->products_bytes);
     out->logits = mix(&b, x->logits, y->logits);
     out->boundary_bytes = mix(&b, x->boundary_bytes, y->boundary_bytes);
-    out->peak_forward_bytes = highest(&form->peaks[0][i], &b);
-    out->peak_backward_bytes = highest(&form->peaks[1][i], &b);
+    for (int peak = 0; peak < PTC_NUM_PEAKS; peak++)
+      out->peak_bytes[peak] = highest(&form->peaks[peak][i], &b);
   }
   return &form->out;
 }

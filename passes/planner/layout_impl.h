@@ -284,8 +284,28 @@ void ptc_layout_nets(ptc_layout_t *l, ptc_piece_t *items);
 // --- layout_room.c
 // Parameters, and what lives between the passes.
 void ptc_layout_params(ptc_layout_t *l, ptc_piece_t *items);
-// Bytes that live at each place of a piece's forward (0) or backward (1) pass, besides what is saved.
-void ptc_layout_live(const ptc_layout_t *l, int32_t piece, int back, double *live);
+// Bytes that live at each place of a piece's forward (0) or backward (1) pass, by what they depend on.
+typedef enum ptc_live_kind_e {
+  PTC_LIVE_ALWAYS,
+  PTC_LIVE_SUMS,      // gradients beside their accumulators
+  PTC_LIVE_GATHERED,  // parameters
+  PTC_LIVE_WHOLE,     // gradients that else are added to accumulators as they are made
+  PTC_LIVE_STAYING,   // gradients without accumulators
+  PTC_LIVE_TAKEN,     // by results that are made in place
+  PTC_NUM_LIVE_KINDS
+} ptc_live_kind_t;
+typedef struct ptc_live_s {
+  int32_t places;
+  double *bytes[PTC_NUM_LIVE_KINDS];
+} ptc_live_t;
+void ptc_layout_live(const ptc_layout_t *l, ptc_save_profile_t profile, int32_t piece, int back,
+                     ptc_live_t *out);
+void ptc_layout_peaks(const ptc_layout_t *l, ptc_save_profile_t profile, int32_t number,
+                      ptc_piece_t *piece);
+double ptc_live_at(const ptc_live_t *live, ptc_peak_t peak, int32_t place);
+static inline bool ptc_peak_is_backward(ptc_peak_t peak) {
+  return peak % PTC_NUM_PEAKS_OF_MANY >= PTC_PEAK_BACKWARD;
+}
 void ptc_layout_room(ptc_layout_t *l, ptc_save_profile_t profile, ptc_piece_t *items);
 
 #endif  // PTC_PASSES_PLANNER_LAYOUT_IMPL_H_

@@ -82,6 +82,7 @@ void ptc_layout_params(ptc_layout_t *l, ptc_piece_t *items) {
       group->tensors++;
       group->params += share;
       group->param_bytes += share * (copied ? param->copy_bytes : param->bytes);
+      group->plain_bytes += copied ? 0 : share * param->bytes;
       group->state_bytes += share * (param->state_bytes + (copied ? param->bytes : 0));
     }
   }
@@ -115,22 +116,24 @@ static bool keeps_norm(const ptc_layout_t *l, const ptc_wcollect_t *c, bool own)
   return !l->sizes[norm->size][0] || (own && !l->sizes[c->norm_grad->size][0]);
 }
 
-// Collected per turn under recompute |mode|. The bodies of the programs differ in what they hand out only.
-static double collected_bytes(const ptc_layout_t *l, int32_t piece, int mode) {
+// Collected per turn under recompute |mode|; what is not saved after all to |out_more|. The bodies of the programs differ in what they hand out only.
+static double collected_bytes(const ptc_layout_t *l, int32_t piece, int mode, double *out_more) {
   const ptc_wroom_t *here = &l->p->rooms[piece], *there = &l->w->programs[mode].rooms[piece];
   double bytes = 0;
+  *out_more = 0;
   if (!here->repeat || !there->repeat) return 0;
   const ptc_wrepeat_t *repeat = there->repeat->repeat;
   for (int32_t i = 0; i < repeat->num_collects; i++) {
     ptc_wcollect_t c = repeat->collects[i];
     c.value += here->base - there->base;
     if (c.value < 0 || c.value >= l->p->num_values) continue;
-    if (!c.is_saved && !keeps_norm(l, &c, here == there)) continue;
     const ptc_wvalue_t *value = &l->p->values[c.value];
     ptc_lay_t lay;
     ptc_lay_collected(l, &c, &lay);
-    bytes += ptc_lay_elements(l, value, lay.axes) *
-             (double)ptc_dtype_bytes((ptc_dtype_t)value->dtype) * value->instances;
+    const bool saved = c.is_saved || keeps_norm(l, &c, here == there);
+    *(saved ? &bytes : out_more) += ptc_lay_elements(l, value, lay.axes) *
+                                    (double)ptc_dtype_bytes((ptc_dtype_t)value->dtype) *
+                                    value->instances;
   }
   return bytes;
 }
@@ -142,27 +145,84 @@ static double sum_bytes(const ptc_layout_t *l, const int32_t *values, int32_t co
   return bytes;
 }
 
-void ptc_layout_live(const ptc_layout_t *l, int32_t piece, int back, double *live) {
-  const ptc_wroom_t *room = &l->p->rooms[piece];
-  const int32_t places = room->num_places[back];
-  memset(live, 0, sizeof(*live) * (size_t)(places + 2));
-  for (int32_t i = 0; i < room->num_lives[back]; i++) {
-    const ptc_wlife_t *life = &room->lives[back][i];
-    const double bytes = ptc_lay_value_bytes(l, life->value);
-    live[life->from] += bytes;
-    live[life->to + 1] -= bytes;
-  }
-  for (int32_t i = 1; i < places; i++) live[i] += live[i - 1];
+static bool is_kept(const ptc_layout_t *l, const ptc_wlife_t *life) {
+  return !life->collect || life->collect->is_saved || keeps_norm(l, life->collect, true);
 }
 
-static double peak_bytes(const ptc_layout_t *l, int32_t piece, int back) {
-  const int32_t places = l->p->rooms[piece].num_places[back];
-  double *live = ptc_arena_alloc_raw(l->arena, sizeof(*live) * (size_t)(places + 2));
-  ptc_layout_live(l, piece, back, live);
-  double peak = 0;
-  for (int32_t i = 0; i < places; i++)
-    if (live[i] > peak) peak = live[i];
-  return peak;
+static double life_bytes(const ptc_layout_t *l, const ptc_wlife_t *life) {
+  const ptc_wvalue_t *value = &l->p->values[life->value];
+  if (life->kind == PTC_WLIFE_GRAD || life->kind == PTC_WLIFE_WHOLE)
+    return ptc_lay_elements(l, value, l->axes + value->dims) * life->each_bytes * value->instances;
+  if (!life->collect) return ptc_lay_value_bytes(l, life->value) * value->instances;
+  ptc_lay_t lay;
+  ptc_lay_collected(l, life->collect, &lay);
+  return ptc_lay_elements(l, value, lay.axes) * (double)ptc_dtype_bytes((ptc_dtype_t)value->dtype) *
+         value->instances;
+}
+
+static void add_life(ptc_live_t *live, ptc_live_kind_t kind, int32_t from, int32_t to,
+                     double bytes) {
+  if (to >= live->places) to = live->places - 1;
+  if (to < from) return;
+  live->bytes[kind][from] += bytes;
+  live->bytes[kind][to + 1] -= bytes;
+}
+
+static const ptc_live_kind_t live_kinds[] = {
+    [PTC_WLIFE_TEMP] = PTC_LIVE_ALWAYS,     [PTC_WLIFE_SUM] = PTC_LIVE_SUMS,
+    [PTC_WLIFE_SPAN] = PTC_LIVE_ALWAYS,     [PTC_WLIFE_SAVED] = PTC_LIVE_ALWAYS,
+    [PTC_WLIFE_WEIGHT] = PTC_LIVE_GATHERED, [PTC_WLIFE_GRAD] = PTC_LIVE_STAYING,
+    [PTC_WLIFE_WHOLE] = PTC_LIVE_WHOLE,
+};
+
+void ptc_layout_live(const ptc_layout_t *l, ptc_save_profile_t profile, int32_t piece, int back,
+                     ptc_live_t *out) {
+  const ptc_wroom_t *room = &l->p->rooms[piece];
+  const bool own = profile == PTC_SAVE_PTC;
+  const size_t row = (size_t)room->num_places[back] + 2;
+  out->places = room->num_places[back];
+  double *bytes = PTC_ARENA_ARRAY(l->arena, double, row *PTC_NUM_LIVE_KINDS);
+  for (int k = 0; k < PTC_NUM_LIVE_KINDS; k++) out->bytes[k] = bytes + (size_t)k * row;
+  for (int32_t i = 0; i < room->num_lives[back]; i++) {
+    const ptc_wlife_t *life = &room->lives[back][i];
+    if (!own && life->kind != PTC_WLIFE_TEMP && life->kind != PTC_WLIFE_SUM) continue;
+    const double size = life_bytes(l, life);
+    const bool kept = is_kept(l, life);
+    const int32_t to = kept ? life->to : life->to_unsaved;
+    add_life(out, live_kinds[life->kind], life->from, to, size);
+    if (own && kept && life->taken_by >= 0 && size == ptc_lay_value_bytes(l, life->taken_by))
+      add_life(out, PTC_LIVE_TAKEN, to, to, size);
+  }
+  for (int k = 0; k < PTC_NUM_LIVE_KINDS; k++)
+    for (int32_t i = 1; i < out->places; i++) out->bytes[k][i] += out->bytes[k][i - 1];
+}
+
+double ptc_live_at(const ptc_live_t *live, ptc_peak_t peak, int32_t place) {
+  const bool alone = peak >= PTC_NUM_PEAKS_OF_MANY;
+  const int kind = peak % PTC_NUM_PEAKS_OF_MANY;
+  double bytes = live->bytes[PTC_LIVE_ALWAYS][place];
+  if (kind == PTC_PEAK_FORWARD_GATHERED || kind == PTC_PEAK_BACKWARD_GATHERED)
+    bytes += live->bytes[PTC_LIVE_GATHERED][place];
+  if (alone) bytes -= live->bytes[PTC_LIVE_TAKEN][place];
+  if (kind < PTC_PEAK_BACKWARD) return bytes;
+  if (alone && kind == PTC_PEAK_BACKWARD) return bytes + live->bytes[PTC_LIVE_STAYING][place];
+  bytes += live->bytes[PTC_LIVE_SUMS][place];
+  return kind == PTC_PEAK_BACKWARD ? bytes : bytes + live->bytes[PTC_LIVE_WHOLE][place];
+}
+
+void ptc_layout_peaks(const ptc_layout_t *l, ptc_save_profile_t profile, int32_t number,
+                       ptc_piece_t *piece) {
+  ptc_live_t live[2];
+  for (int back = 0; back < 2; back++) ptc_layout_live(l, profile, number, back, &live[back]);
+  for (int peak = 0; peak < PTC_NUM_PEAKS; peak++) {
+    const ptc_live_t *here = &live[ptc_peak_is_backward((ptc_peak_t)peak)];
+    double most = 0;
+    for (int32_t i = 0; i < here->places; i++) {
+      const double bytes = ptc_live_at(here, (ptc_peak_t)peak, i);
+      if (bytes > most) most = bytes;
+    }
+    piece->peak_bytes[peak] = most;
+  }
 }
 
 // Softmax's result; with dropout its mask and result, too (Korthikanti et al. 2022, section 4.1).
@@ -224,11 +284,11 @@ void ptc_layout_room(ptc_layout_t *l, ptc_save_profile_t profile, ptc_piece_t *i
     ptc_piece_t *piece = &items[i];
     const double kept = sum_bytes(l, room->kept, room->num_kept);
     for (int mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++)
-      piece->saved_bytes[mode] = kept + collected_bytes(l, i, mode);
+      piece->saved_bytes[mode] = kept + collected_bytes(l, i, mode, &piece->slot_bytes[mode]);
     piece->scores_bytes = sum_scores(l, room);
     if (profile != PTC_SAVE_PTC) save_as(l, room, profile, piece);
     piece->boundary_bytes = sum_bytes(l, room->passed, room->num_passed);
-    piece->peak_forward_bytes = peak_bytes(l, i, 0);
-    piece->peak_backward_bytes = peak_bytes(l, i, 1);
+    ptc_layout_peaks(l, profile, i, piece);
+    for (int32_t k = 0; k < room->num_held; k++) piece->held_bytes += life_bytes(l, &room->held[k]);
   }
 }

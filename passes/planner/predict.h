@@ -133,10 +133,11 @@ double ptc_predict_least_late(const ptc_work_pieces_t *pieces, const ptc_piece_t
 typedef struct ptc_room_s {
   int64_t turns;
   double fixed;
-  // Of one turn, at least: states; saved if it is not computed again, and if it is; besides.
-  double states, none, least, temp;
+  // Of one turn, at least: states; gradients of several micro-batches that they do not count; saved if it is not computed
+  // again, and if it is; besides.
+  double states, grads, none, least, temp;
   // Of what stands before all turns, and after them.
-  double end_states[2], end_kept[2], end_temp[2];
+  double end_states[2], end_grads[2], end_kept[2], end_temp[2];
 } ptc_room_t;
 void ptc_predict_room(const ptc_work_pieces_t *pieces, const ptc_cluster_t *cluster,
                       const ptc_stack_t *stack, const ptc_choice_t *choice, ptc_room_t *out);

@@ -100,21 +100,21 @@ bool ptc_search_hopeless(ptc_search_t *s, double bound) {
 }
 
 // Of a stage's turns as few are computed again as memory allows: each one less is faster and needs more.
-static bool try_turns(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_choice_t choice,
+static void try_turns(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_choice_t choice,
                       int64_t most) {
   ptc_prediction_t predicted;
   choice.recompute_turns = -1;
   predict(s, layout, &choice, !s->out->feasible, &predicted);
   consider(s, &choice, &predicted);
-  if (!predicted.fits) return false;
+  if (!predicted.fits) return;
   // Who asks for a mode asks for it everywhere.
   const bool open = s->fixed->recompute < 0 && choice.recompute != PTC_RECOMPUTE_NONE;
-  if (!open || s->objective == PTC_OBJECTIVE_MEMORY) return true;
+  if (!open || s->objective == PTC_OBJECTIVE_MEMORY) return;
   // The fewest are the fastest, whether they fit or not.
   choice.recompute_turns = 1;
   predict(s, layout, &choice, true, &predicted);
   if (predicted.fits) consider(s, &choice, &predicted);
-  if (predicted.fits || ptc_search_hopeless(s, predicted.step_s)) return true;
+  if (predicted.fits || ptc_search_hopeless(s, predicted.step_s)) return;
   int64_t low = 1, high = most;  // |high| fits
   while (high - low > 1) {
     const int64_t middle = (low + high) / 2;
@@ -126,7 +126,6 @@ static bool try_turns(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_cho
     else
       low = middle;
   }
-  return true;
 }
 
 // Least seconds of a step, whatever the cuts are. Every stage has to do its tasks, and the slowest is no faster than the
@@ -205,15 +204,13 @@ static bool look_out(ptc_search_t *s, const ptc_timed_layout_t *layout, const pt
   const double bytes = worth_bytes(s);
   const int64_t m = micro_batches(s, choice);
   const double all_again = layout->again * ptc_search_share(s, choice);
-  bool any = false, ends = false;
+  bool any = false;
   for (int64_t zero = 3; zero >= 0; zero--) {
     outlook_t *o = &outlooks[zero];
     if (!o->open) continue;
     double again = 0;
-    if (!ends) measure_room(s, layout, *choice, zero, o);
-    // As try_zeros goes: what comes after one that does not fit is not tried.
-    o->may_fit = !ends && ptc_room_may_fit(&o->room, s->stack, choice, m, bytes, &again);
-    ends |= !o->may_fit && zero < 3;
+    measure_room(s, layout, *choice, zero, o);
+    o->may_fit = ptc_room_may_fit(&o->room, s->stack, choice, m, bytes, &again);
     o->seconds = seconds + again * all_again;
     if (!o->may_fit || ptc_search_hopeless(s, o->seconds)) continue;
     if (s->out->feasible && s->objective != PTC_OBJECTIVE_MEMORY)
@@ -224,7 +221,7 @@ static bool look_out(ptc_search_t *s, const ptc_timed_layout_t *layout, const pt
   return any;
 }
 
-// Zero from the most to the least: 1 needs no less memory than 2, and 0 no less than 1.
+// Zero from the most to the least. Of few turns, one that shards more may need more: whole gradients, gathered parameters.
 static void try_zeros(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_choice_t choice,
                       int64_t turns, const outlook_t outlooks[4]) {
   for (int64_t zero = 3; zero >= 0; zero--) {
@@ -232,7 +229,7 @@ static void try_zeros(ptc_search_t *s, const ptc_timed_layout_t *layout, ptc_cho
     if (!o->open) continue;
     choice.zero = zero;
     if (o->may_fit && ptc_search_hopeless(s, o->seconds)) continue;
-    if (!(o->may_fit && try_turns(s, layout, choice, turns)) && zero < 3) return;
+    if (o->may_fit) try_turns(s, layout, choice, turns);
   }
 }
 

@@ -143,8 +143,14 @@ static double stage_seconds(const seek_t *q, int64_t part, bool late) {
   return (fmax(end + late_w * w + c.after, end + before_b + first_w) + c.optimizer) * (1 - 1e-12);
 }
 
+// Our own plans keep what chunks need together: of some of a stage's chunks nothing is known.
+static bool knows_bytes(const seek_t *q, bool whole) {
+  return whole || q->num_parts == q->num_stages || q->s->stack->saves != PTC_SAVE_PTC;
+}
+
 static bool is_of_use(const seek_t *q, int64_t part, bool late) {
-  const double bytes = ptc_predict_stage_bytes(&q->memory, part % q->num_stages);
+  const double bytes =
+      knows_bytes(q, late) ? ptc_predict_stage_bytes(&q->memory, part % q->num_stages) : 0;
   if (bytes > q->bytes) return false;
   if (isinf(q->limit)) return true;
   return q->by_bytes ? bytes < q->limit : stage_seconds(q, part, late) < q->limit;
@@ -208,7 +214,7 @@ static double room_of(const seek_t *q, int64_t stage, int64_t part) {
     some += fmax(0, (double)q->frugal.recompute_turns - has);
   }
   double room = INFINITY;
-  if (!isinf(bytes)) {
+  if (!isinf(bytes) && knows_bytes(q, false)) {
     const least_bytes_t *least = &q->least_bytes[stage];
     room = turns_within(bytes - ptc_predict_stage_bytes(&q->memory, stage), some, least->again,
                         q->frugal.recompute_turns < 0 ? least->again : least->each);
@@ -489,6 +495,12 @@ static bool seek_turns(seek_t *q, int64_t fewest, int64_t most, int64_t count, d
   q->choice.recompute_turns = fewest < count ? fewest : -1;
   q->frugal.recompute_turns = most < count ? most : -1;
   set_times(q);
+  // A turn that is computed again may need more than it leaves free.
+  if (q->few && fewest < most) {
+    for (int64_t again = fewest; again <= most; again++)
+      if (!seek_turns(q, again, again, count, low)) return false;
+    return true;
+  }
   if (!may_be_better(q)) return true;
   if (fewest == most) return seek_all(q, low);
   const int64_t middle = fewest + (most - fewest) / 2;
@@ -497,7 +509,7 @@ static bool seek_turns(seek_t *q, int64_t fewest, int64_t most, int64_t count, d
 
 static void seek_zero(seek_t *q, int64_t zero, double low) {
   q->choice.zero = q->frugal.zero = zero;
-  if (q->num_parts > q->num_stages) set_least_bytes(q);
+  if (q->num_parts > q->num_stages && knows_bytes(q, false)) set_least_bytes(q);
   // Who asks for a mode asks for it everywhere.
   const bool open = q->s->fixed->recompute < 0 && q->choice.recompute != PTC_RECOMPUTE_NONE;
   int64_t count = 1;

@@ -163,7 +163,8 @@ static bool rate(ptc_search_t *s, ptc_choice_t choice, int64_t most, rated_t out
       rates[2] = layout.times[p].step;
       rates[3] = piece->param_bytes + piece->state_bytes;
       rates[4] = piece->saved_bytes[PTC_RECOMPUTE_NONE];
-      rates[5 + i] = rates[6] = fmax(piece->peak_forward_bytes, piece->peak_backward_bytes);
+      rates[5 + i] = rates[6] =
+          fmax(piece->peak_bytes[PTC_PEAK_FORWARD], piece->peak_bytes[PTC_PEAK_BACKWARD]);
     }
   }
   return true;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ir/axes.h"
+#include "ir/plan.h"
 #include "ir/text.h"
 #include "passes/partition.h"
 #include "passes/pass.h"
@@ -129,6 +130,17 @@ static void add_params(ptc_wbuild_t *b, const char *batch) {
   b->impl->params = PTC_ARENA_ARRAY(b->arena, ptc_wparam_t, b->module->num_globals + 1);
   for (int64_t g = 0; g < b->module->num_globals; g++)
     if (b->module->globals[g]->kind == PTC_GLOBAL_PARAM) add_param(b, b->module->globals[g], batch);
+}
+
+// Data of a step, counters and settings: each at an address of its own.
+static void add_inputs(ptc_wbuild_t *b) {
+  for (int64_t g = 0; g < b->module->num_globals; g++) {
+    const ptc_global_t *global = b->module->globals[g];
+    if (global->kind == PTC_GLOBAL_PARAM || global->kind == PTC_GLOBAL_MOMENT) continue;
+    const int64_t bytes = ptc_type_num_bytes(global->type);
+    b->work->input_bytes +=
+        (double)((bytes + PTC_PLAN_ALIGN - 1) / PTC_PLAN_ALIGN * PTC_PLAN_ALIGN);
+  }
 }
 
 static int32_t find_candidate(const ptc_work_t *work, const ptc_wdim_t *dim) {
@@ -350,6 +362,7 @@ ptc_status_t ptc_work_new(ptc_module_t *module, ptc_arena_t *arena, ptc_work_t *
   ptc_wbuild_t b = {.work = work, .impl = work->impl, .arena = arena, .module = module};
   work->impl->batch_name = ptc_work_dim_name(&b, batch);
   add_params(&b, batch);
+  add_inputs(&b);
   ptc_str_t text = {0};
   // Nothing is planned but training.
   ptc_func_t *funcs = module->funcs, *train = ptc_module_find_func(module, "train");

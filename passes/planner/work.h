@@ -44,6 +44,7 @@ typedef struct ptc_work_s {
   ptc_precision_t precision;  // of contractions
   bool tf32;                  // those of f32 on tensor cores, where there are any
   double params;              // trained ones, all turns
+  double input_bytes;         // of a step: every device has all of them
   ptc_work_name_t names[PTC_WORK_MAX_NAMES];
   int32_t num_names;
   ptc_work_piece_t pieces[PTC_MAX_PIECES];
@@ -81,12 +82,27 @@ typedef struct ptc_param_group_s {
   double params;  // elements
   double
       param_bytes;  // what contractions read: copies in the precision's dtype, or the parameters themselves
+  double plain_bytes;  // of those that contractions read themselves
   double grad_bytes;   // accumulated over micro-batches
   double state_bytes;  // moments, and the parameters in f32 where param_bytes are copies
   int32_t tensors;
   int32_t
       shared_with;  // the first piece that has them, too; -1: none. Counted once where both lie on one stage
 } ptc_param_group_t;
+
+// What a turn of a piece needs room for at most, besides what earlier ones keep. In our own plans with what it saves
+// itself, from where it is made, and until it is used up; in others besides it. By pass, ZeRO (gathered: parameters are,
+// before they are read; scattered: whole gradients live until ranks have added them up) and whether a micro-batch is the
+// only one: then gradients stay from where they are made, and kernels may work in place.
+typedef enum ptc_peak_e {
+  PTC_PEAK_FORWARD,
+  PTC_PEAK_FORWARD_GATHERED,
+  PTC_PEAK_BACKWARD,
+  PTC_PEAK_BACKWARD_SCATTERED,
+  PTC_PEAK_BACKWARD_GATHERED,  // and scattered
+  PTC_NUM_PEAKS_OF_MANY,
+  PTC_NUM_PEAKS = 2 * PTC_NUM_PEAKS_OF_MANY  // those of a micro-batch alone behind the others
+} ptc_peak_t;
 
 // What of it depends on the micro-batch is read by layout_form.c, too.
 // A stretch of the model that a stage holds whole: what comes before a repeat, one turn of it, what comes after.
@@ -103,12 +119,16 @@ typedef struct ptc_piece_s {
   double params, param_bytes, grad_bytes, state_bytes;  // sums over the groups
   // Kept from forward to backward, per micro-batch, by recompute mode.
   double saved_bytes[PTC_NUM_RECOMPUTE_MODES];
+  double slot_bytes
+      [PTC_NUM_RECOMPUTE_MODES];  // more of it in a pipeline, which does not compute norms again
+  double
+      held_bytes;  // per micro-batch, where gradients of parameters are made later than the others
   // Kept besides, without recompute, where attention is not fused: probabilities, dropout's mask, what it leaves.
   double scores_bytes;
   // Other frameworks: what selective recompute by ops keeps, and the logits of one micro-batch (elements).
   double products_bytes, logits;
-  double peak_forward_bytes, peak_backward_bytes;  // live besides that, at most
-  double boundary_bytes;  // handed to the next piece on one device, per micro-batch
+  double peak_bytes[PTC_NUM_PEAKS];  // live in a turn, at most
+  double boundary_bytes;             // handed to the next piece on one device, per micro-batch
 } ptc_piece_t;
 
 typedef struct ptc_work_pieces_s {

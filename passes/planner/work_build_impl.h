@@ -78,6 +78,10 @@ void ptc_work_find_groups(ptc_wbuild_t *b);
 // Sorts the kernels by piece and phase; finds what needs room between them. The pieces are known.
 void ptc_work_find_room(ptc_work_t *work, ptc_wprogram_t *p, ptc_arena_t *arena);
 
+// --- work_lives.c
+// The places of kernels and what lives between them. What is kept is known.
+void ptc_work_find_lives(ptc_work_t *work, ptc_wprogram_t *p, ptc_arena_t *arena);
+
 // --- work_save.c
 // What frameworks keep, per piece. The rooms are there.
 void ptc_work_find_saves(ptc_work_t *work, ptc_wprogram_t *p, ptc_arena_t *arena);

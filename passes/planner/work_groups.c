@@ -85,6 +85,46 @@ static void note_memory(groups_t *g) {
   }
 }
 
+// The value whose bytes |value| is; -1: it is none of the program's.
+static int32_t number_in_memory(const groups_t *g, const ptc_value_t *value) {
+  while (value->def && ptc_view_is_alias(value->def)) value = value->def->operands[0];
+  return ptc_work_number(g->b, value);
+}
+
+// What the kernel of |ops| may make in place.
+static void note_takes(groups_t *g, ptc_op_t *const *ops, int32_t count, ptc_wgroup_t *group) {
+  ptc_diag_t diag;
+  ptc_diag_init(&diag);
+  ptc_arena_t arena;
+  ptc_arena_init(&arena);
+  ptc_built_kernel_t built;
+  const bool ok =
+      ptc_build_kernel_by_uses(&diag, &arena, &g->uses, "", ops, count, &built) == PTC_OK;
+  const int32_t most = ok ? built.kernel->num_params : 0;
+  group->takes = PTC_ARENA_ARRAY(g->b->arena, ptc_wtake_t, most + 1);
+  for (int32_t i = 0; i < most; i++) {
+    const int32_t place = built.kernel->params[i].in_place;
+    if (place < 0) continue;
+    const int32_t from = number_in_memory(g, built.values[place]);
+    const int32_t to = ptc_work_number(g->b, built.values[i]);
+    if (from >= 0 && to >= 0) group->takes[group->num_takes++] = (ptc_wtake_t){from, to};
+  }
+  ptc_arena_deinit(&arena);
+  ptc_diag_deinit(&diag);
+}
+
+// The order of kernels, and what each makes in place.
+static void note_order(groups_t *g, ptc_wgroup_t *groups, const int32_t *group_of) {
+  ptc_op_t *const *ops = g->ops.data;
+  for (int64_t i = 0, next; i < g->ops.len; i = next) {
+    const int64_t kernel = kernel_of(ops[i]);
+    for (next = i; next < g->ops.len && kernel_of(ops[next]) == kernel;) next++;
+    if (group_of[kernel] < 0) continue;
+    groups[group_of[kernel]].order = (int32_t)i;
+    note_takes(g, ops + i, (int32_t)(next - i), &groups[group_of[kernel]]);
+  }
+}
+
 static bool is_main(const ptc_wop_t *op) { return op->roles != NULL; }
 
 // The collected value that an argument of a reversed repeat's body is; -1.
@@ -161,10 +201,12 @@ void ptc_work_find_groups(ptc_wbuild_t *b) {
   int32_t *counts = PTC_ARENA_ARRAY(b->scratch, int32_t, g.num_kernels + 1);
   collect_ops(&g, ops, counts);
   p->groups = PTC_ARENA_ARRAY(b->arena, ptc_wgroup_t, g.num_kernels + 1);
+  int32_t *group_of = PTC_ARENA_ARRAY(b->scratch, int32_t, g.num_kernels + 1);
   for (int64_t k = 0; k < g.num_kernels; k++) {
     ptc_wgroup_t group = {.ops = ops[k], .num_ops = counts[k]};
     group.reads = take(b, &g.reads[k], &group.num_reads);
     group.writes = take(b, &g.writes[k], &group.num_writes);
+    group_of[k] = counts[k] ? p->num_groups : -1;
     if (counts[k] == 0) continue;
     group.main = ops[k][0];
     for (int32_t i = 0; i < counts[k]; i++) {
@@ -177,6 +219,7 @@ void ptc_work_find_groups(ptc_wbuild_t *b) {
     group.piece = group.main->piece;
     p->groups[p->num_groups++] = group;
   }
+  note_order(&g, p->groups, group_of);
   for (int32_t i = 0; i < p->num_blocks; i++)
     for (int32_t n = 0; n < p->blocks[i].num_ops; n++)
       if (p->blocks[i].ops[n].repeat) note_saved(&g, &p->blocks[i].ops[n]);

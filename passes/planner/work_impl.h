@@ -164,6 +164,11 @@ typedef struct ptc_wblock_s {
   double turns;    // executions per micro-batch (block 0: per step)
 } ptc_wblock_t;
 
+// A result that a kernel may make where an operand lay.
+typedef struct ptc_wtake_s {
+  int32_t from, to;  // values
+} ptc_wtake_t;
+
 // Ops that are one kernel.
 typedef struct ptc_wgroup_s {
   ptc_wop_t *main;          // contraction, attention, or the first op
@@ -171,13 +176,34 @@ typedef struct ptc_wgroup_s {
   int32_t num_reads, num_writes;
   ptc_wop_t **ops;
   int32_t num_ops, num_mains;
+  ptc_wtake_t *takes;
+  int32_t num_takes;
+  int32_t order;        // of running, among all
+  int32_t pass, place;  // where it runs (work_lives.c)
   int32_t piece;
   ptc_work_phase_t phase;
 } ptc_wgroup_t;
 
-// A value that lives in memory from one op to another, by place in the order of a piece's phase.
+typedef enum ptc_wlife_kind_e {
+  PTC_WLIFE_TEMP,    // made and used up in this pass of the piece
+  PTC_WLIFE_SUM,     // the same, of a gradient that is then added to its accumulator
+  PTC_WLIFE_SPAN,    // comes from another piece, or goes to one
+  PTC_WLIFE_SAVED,   // from the forward to the backward pass
+  PTC_WLIFE_WEIGHT,  // a parameter, where it has to be gathered first
+  PTC_WLIFE_GRAD,    // of a parameter: it stays where there is no accumulator
+  PTC_WLIFE_WHOLE  // the same, where a kernel adds it to its accumulator unless ranks add it up before
+} ptc_wlife_kind_t;
+
+// A value that lives in memory from one kernel to another, by place in the order of a piece's pass.
 typedef struct ptc_wlife_s {
   int32_t value, from, to;
+  ptc_wlife_kind_t kind;
+  int32_t
+      taken_by;  // the value that is made at |to| in its place, where that has as many bytes; -1
+  // SAVED by a repeat: as it is handed out; NULL: as it lies. Where it is not, after all, it lives |to_unsaved| at last.
+  const ptc_wcollect_t *collect;
+  int32_t to_unsaved;
+  int32_t each_bytes;  // GRAD, WHOLE: of an element of it
 } ptc_wlife_t;
 
 // What a framework keeps of a forward op.
@@ -203,6 +229,8 @@ typedef struct ptc_wroom_s {
   int32_t num_passed;
   const ptc_wlife_t *lives[2];  // forward, backward
   int32_t num_lives[2], num_places[2];
+  const ptc_wlife_t *held;  // what gradients of parameters are made of
+  int32_t num_held;
   const ptc_wsave_t *saves;
   int32_t num_saves;
   const ptc_wop_t *repeat;  // the forward repeat; NULL

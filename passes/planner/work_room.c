@@ -33,9 +33,6 @@ typedef struct room_s {
   ptc_work_t *work;
   ptc_wprogram_t *p;
   ptc_arena_t *arena;
-  int32_t *last[2];   // per value: the last place that reads it, forward and backward; -1
-  int32_t *first[2];  // where it is made
-  bool *is_saved;     // the bundle of a forward repeat holds it
 } room_t;
 
 typedef PTC_VEC(int32_t) numbers_t;
@@ -105,66 +102,16 @@ static void find_repeats(room_t *r) {
     room->base = INT32_MAX;
     for (int32_t v = 0; v < r->p->num_values; v++)
       if (r->p->values[v].block == op->repeat->body && v < room->base) room->base = v;
-    for (int32_t i = 0; i < op->repeat->num_collects; i++)
-      if (op->repeat->collects[i].is_saved) r->is_saved[op->repeat->collects[i].value] = true;
   }
-}
-
-// The lives of what is made and used up within a piece's forward or backward pass. Places: kernels in the program's order.
-static void find_lives(room_t *r) {
-  int32_t places[PTC_MAX_PIECES][2] = {{0}};
-  PTC_VEC(ptc_wlife_t) lives[PTC_MAX_PIECES][2] = {{{0}}};
-  for (int32_t b = 1; b < r->p->num_blocks; b++)
-    for (int32_t n = 0; n < r->p->blocks[b].num_ops; n++) {
-      const ptc_wop_t *op = &r->p->blocks[b].ops[n];
-      if (op->group < 0 || op->phase == PTC_WORK_STEP) continue;
-      const ptc_wgroup_t *group = &r->p->groups[op->group];
-      const int back = is_backward(group->phase);
-      const int32_t place = places[group->piece][back]++;
-      for (int32_t i = 0; i < group->num_reads; i++) {
-        r->last[back][group->reads[i]] = place;
-      }
-      for (int32_t i = 0; i < op->num_results; i++) {
-        const int32_t v = op->results + i;
-        if (!r->p->values[v].is_stored || r->is_saved[v]) continue;
-        r->first[back][v] = place;
-      }
-    }
-  for (int32_t v = 0; v < r->p->num_values; v++)
-    for (int back = 0; back < 2; back++) {
-      if (r->first[back][v] < 0) continue;
-      const ptc_wgroup_t *group = &r->p->groups[r->p->values[v].def->group];
-      const int32_t from = r->first[back][v], last = r->last[back][v];
-      PTC_VEC_PUSH(&lives[group->piece][back], ((ptc_wlife_t){v, from, last > from ? last : from}));
-    }
-  for (int32_t i = 0; i < r->work->num_pieces; i++)
-    for (int back = 0; back < 2; back++) {
-      ptc_wroom_t *room = &r->p->rooms[i];
-      ptc_wlife_t *copy = PTC_ARENA_ARRAY(r->arena, ptc_wlife_t, lives[i][back].len + 1);
-      for (int64_t k = 0; k < lives[i][back].len; k++) copy[k] = lives[i][back].data[k];
-      room->lives[back] = copy;
-      room->num_lives[back] = (int32_t)lives[i][back].len;
-      room->num_places[back] = places[i][back];
-      PTC_VEC_FREE(&lives[i][back]);
-    }
 }
 
 void ptc_work_find_room(ptc_work_t *work, ptc_wprogram_t *p, ptc_arena_t *arena) {
-  ptc_arena_t scratch;
-  ptc_arena_init(&scratch);
   room_t r = {.work = work, .p = p, .arena = arena};
-  for (int back = 0; back < 2; back++) {
-    r.first[back] = PTC_ARENA_ARRAY(&scratch, int32_t, p->num_values + 1);
-    r.last[back] = PTC_ARENA_ARRAY(&scratch, int32_t, p->num_values + 1);
-    for (int32_t v = 0; v < p->num_values; v++) r.first[back][v] = r.last[back][v] = -1;
-  }
-  r.is_saved = PTC_ARENA_ARRAY(&scratch, bool, p->num_values + 1);
   p->rooms = PTC_ARENA_ARRAY(arena, ptc_wroom_t, work->num_pieces + 1);
   sort_groups(p);
   find_repeats(&r);
   find_kept(&r);
   find_passed(&r);
-  find_lives(&r);
+  ptc_work_find_lives(work, p, arena);
   ptc_work_find_saves(work, p, arena);
-  ptc_arena_deinit(&scratch);
 }

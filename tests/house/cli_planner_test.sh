@@ -69,7 +69,7 @@ expect 1 '[setting]' "ptc $samples/gpt2.ptm --cluster dgx_a100:1 -n --why-not tp
 # The fewest devices that hold the model, or that are fast enough too.
 few="ptc $samples/llama3.ptm --cluster dgx-h100:4 -n --objective devices"
 expect 0 'planned for dgx_h100, 2 of 32 devices' "$few"
-expect 0 'devices=1                64' "$few --why"
+expect 0 'devices=1                62' "$few --why"
 expect 0 '' "$few -q --within 6s --format json >few.json; python3 -c 'import json
 d = json.load(open(\"few.json\"))
 assert d[\"objective\"] == \"devices\" and d[\"devices\"] == 32 and 2 < d[\"used\"] < 32, d
@@ -113,9 +113,9 @@ expect 1 '[no-cluster]' "ptc $samples/quickstart.ptm -n --memory 1GB"
 expect 2 'takes a size such as 16GB' "$quick --memory 2x"
 expect 0 'dp=4' "ptc $samples/quickstart.ptm -n --world 4 --parallel pp=1,tp=1"
 expect 0 'chosen by rule for 8 ranks' "ptc $samples/llama3.ptm -n --world 8 --target sm_90a"
-# What is predicted of a pipeline is less than what its plan needs.
+# What is predicted of a pipeline of chunks is what lives at once; placing it loses some more.
 expect 0 '[over-memory]' "ptc $samples/quickstart.ptm --world 4 --parallel \
-  pp=2,dp=2,zero=1,micro_batch=2,recompute=none,schedule=zero_bubble --memory 21MiB -o ruled"
+  'pp=2,dp=2,zero=1,micro_batch=1,recompute=none,schedule=interleaved(chunks=2)' --memory 17.5MiB -o ruled"
 cat >many.ptm <<'END'
 layer l(x[b, d]) {
   dim f = 2 * d
@@ -188,9 +188,9 @@ cluster small {
 }
 END
 tiny="ptc $samples/tiny.ptm small.ptm --set layers=8"
-expect 0 'recompute=full of 7 turns' "$tiny --parallel micro_batch=8 -o partial"
+expect 0 'recompute=full of 4 turns' "$tiny --parallel micro_batch=8 -o partial"
 expect 0 'proved for 1 rank' 'ptc verify partial'
-expect 0 '0:0-7 ' 'ptc show partial config | grep train.recompute_turns'
+expect 0 '0:0-4 ' 'ptc show partial config | grep train.recompute_turns'
 # To the bit what a plan makes that keeps everything.
 printf 'a line of text that goes on and on, %d times over\n' $(seq 200) >text.txt
 steps="ptc run --data=text.txt -q --set steps=5 --threads=1"

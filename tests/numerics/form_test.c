@@ -32,11 +32,14 @@ static bool same_phase(const ptc_phase_work_t *a, const ptc_phase_work_t *b) {
 
 static bool same_memory(const ptc_piece_t *a, const ptc_piece_t *b) {
   for (int mode = 0; mode < PTC_NUM_RECOMPUTE_MODES; mode++)
-    if (!near(a->saved_bytes[mode], b->saved_bytes[mode])) return false;
+    if (!near(a->saved_bytes[mode], b->saved_bytes[mode]) ||
+        !near(a->slot_bytes[mode], b->slot_bytes[mode]))
+      return false;
+  for (int peak = 0; peak < PTC_NUM_PEAKS; peak++)
+    if (!near(a->peak_bytes[peak], b->peak_bytes[peak])) return false;
+  if (!near(a->held_bytes, b->held_bytes)) return false;
   return near(a->scores_bytes, b->scores_bytes) && near(a->boundary_bytes, b->boundary_bytes) &&
          near(a->products_bytes, b->products_bytes) && near(a->logits, b->logits) &&
-         near(a->peak_forward_bytes, b->peak_forward_bytes) &&
-         near(a->peak_backward_bytes, b->peak_backward_bytes) &&
          near(a->param_bytes, b->param_bytes) && near(a->grad_bytes, b->grad_bytes) &&
          near(a->state_bytes, b->state_bytes) && a->num_groups == b->num_groups;
 }

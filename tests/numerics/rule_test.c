@@ -232,7 +232,7 @@ static void test_memory(void) {
   }
   CU_ASSERT(refused && computes_again);
   // Left alone, it is not computed again as long as another split fits.
-  CU_ASSERT(choose(&r, &ctx, "gpt2", 8, 4, 0.9 * free.predicted.memory_bytes, NULL, 0,
+  CU_ASSERT(choose(&r, &ctx, "gpt2", 8, 4, 0.98 * free.predicted.memory_bytes, NULL, 0,
                    "choose-mesh") == PTC_OK);
   CU_ASSERT(r.planner.found.best.choice.recompute == PTC_RECOMPUTE_NONE);
   end(&r, &ctx);

@@ -436,6 +436,7 @@ static void test_tight(void) {
         const double goal = plan_front_best(&all, (least + most) / 2)->seconds;
         snprintf(row, sizeof(row), "model %d: %.9g s instead of %.9g s", i, own, goal);
         UNIT_CHECK(near(own, goal), row);
+        if (!near(own, goal)) { char a[192], b[192]; const plan_point_t *g = plan_front_best(&all, (least + most) / 2); describe(&found.best.choice, a); describe(&g->choice, b); printf("\n%s\n limit %.9g\n found %s mem %.9g cuts", text, (least + most) / 2, a, found.best.predicted.memory_bytes); for (int k = 0; k < found.best.choice.num_cuts; k++) printf(" %d", (int)found.best.choice.cuts[k]); printf("\n goal %s mem %.9g cuts", b, g->memory); for (int k = 0; k < g->choice.num_cuts; k++) printf(" %d", (int)g->cuts[k]); printf("\n"); }
       }
       plan_front_end(&some);
       plan_front_end(&all);
