@@ -7,7 +7,7 @@
 #include "passes/planner/search_impl.h"
 
 // On so many devices every set of up to so many names, counted in each piece that has them as its own, is tried.
-enum { ALL_NAMES = 7, ALL_DEVICES = 16, MOST_SETS = 8 };
+enum { ALL_NAMES = 7, ALL_DEVICES = 32, MOST_SETS = 8 };
 // Otherwise sets of so many names of a piece, and of shared ones; what a piece keeps of them, and all pieces together.
 enum { FEW_OWN = 4, MOST_OWN = 10, MOST_SHARED = 8, MOST_KEPT = 16, MOST_WHOLE = 128 };
 
