@@ -142,7 +142,7 @@ expect 0 '' "ptc show plan config | grep -q '^train.dp .*planner'"
 expect 0 '' "ptc $samples/tiny.ptm --cluster local:2 --parallel zero=1 -q --why -o plan >why.txt"
 expect 0 '' 'ptc show plan why >again.txt && cmp why.txt again.txt'
 expect 0 'zero = 1, given by the user (--parallel:1)' 'ptc show plan why'
-expect 0 'dp = 2, chosen by the planner' 'ptc show plan why'
+expect 0 'ep = 1, chosen by the planner' 'ptc show plan why'
 expect 0 'overlap = off, the default' 'ptc show plan why'
 expect 0 '' "ptc show plan why --format json >why.json; cmp why.json plan/why.json && python3 -c 'import json
 w = json.load(open(\"why.json\"))
@@ -203,20 +203,7 @@ expect 0 'planned for small' "$tiny --parallel micro_batch=8 -n"
 # Who gives a mode gets it on every turn.
 expect 0 '' "$tiny --parallel micro_batch=8,recompute=full -n | grep -q 'recompute=full\$'"
 
-# A pipeline is cut where it was predicted: by the planner, or where it is told to.
-six="ptc $samples/tiny.ptm --set layers=6 --cluster local:2"
-expect 0 'stages     begin block.0..2 | block.3..5 end' "$six --parallel pp=2,schedule=1f1b -n"
-expect 0 'cut=even' "$six --parallel pp=2,schedule=1f1b -n --why"
-expect 0 '"cuts": [' "$six --parallel pp=2,schedule=1f1b -n --format json"
-echo 'parallel { pp = 2  schedule = 1f1b  cut block.1 }' >cut.ptm
-cut="ptc $samples/tiny.ptm cut.ptm --set layers=6 --cluster local:2"
-expect 0 'stages     begin block.0 | block.1..5 end' "$cut -n"
-expect 0 'end, given by the user (cut.ptm:1)' "$cut -n --why"
-expect 0 'cut=auto                 -' "$cut -n --why"
-echo 'parallel { pp = 2  schedule = 1f1b  cut block.0 }' >cut.ptm
-expect 0 '[planner-cuts]' "$cut -n"
-
-# Two kinds of devices: a stage has the speed and the memory of those on which it lies.
+# Devices whose figures are the same wherever this runs.
 kind() {
   cat <<END
 device $1 {
@@ -227,6 +214,25 @@ device $1 {
 }
 END
 }
+{
+  kind slow_cpu 50 24
+  echo 'cluster pair { node 2 x slow_cpu { link memory  bandwidth = 10 GB/s  latency = 20 us  ring = 10 GB/s } }'
+} >pair.ptm
+
+# A pipeline is cut where it was predicted: by the planner, or where it is told to.
+six="ptc $samples/tiny.ptm pair.ptm --set layers=6 --cluster pair"
+expect 0 'stages     begin block.0..2 | block.3..5 end' "$six --parallel pp=2,schedule=1f1b -n"
+expect 0 'cut=even' "$six --parallel pp=2,schedule=1f1b -n --why"
+expect 0 '"cuts": [' "$six --parallel pp=2,schedule=1f1b -n --format json"
+echo 'parallel { pp = 2  schedule = 1f1b  cut block.1 }' >cut.ptm
+cut="ptc $samples/tiny.ptm cut.ptm pair.ptm --set layers=6 --cluster pair"
+expect 0 'stages     begin block.0 | block.1..5 end' "$cut -n"
+expect 0 'end, given by the user (cut.ptm:1)' "$cut -n --why"
+expect 0 'cut=auto                 -' "$cut -n --why"
+echo 'parallel { pp = 2  schedule = 1f1b  cut block.0 }' >cut.ptm
+expect 0 '[planner-cuts]' "$cut -n"
+
+# Two kinds of devices: a stage has the speed and the memory of those on which it lies.
 {
   kind slow_cpu 50 24
   kind fast_cpu 200 80
